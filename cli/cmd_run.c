@@ -1,0 +1,466 @@
+/* sereno run: answers a prompt, or chats. */
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "command.h"
+#include "cpu.h"
+#include "interrupt.h"
+#include "procfs.h"
+#include "sereno/sereno.h"
+#include "support.h"
+#include "thread.h"
+
+enum { CPUS_MAX = 256, LONG_PREFILL_TOKENS = 256 };
+
+/* What the command line says. */
+typedef struct run_options {
+    common_options common;
+    const char *model, *prompt, *file, *system, *cpus;
+    bool interactive, raw;
+    int32_t n_predict, n_ctx, n_threads, sched;
+    sereno_sampler sampler;
+    bool seed_given;
+    option_list stops;
+} run_options;
+
+/* A run: the parts wired together. */
+typedef struct run {
+    const run_options *options;
+    diagnostics diag;
+    sereno_error err;
+    sereno_model *model;
+    const sereno_tokenizer *tokenizer;
+    sereno_engine *engine;
+    sereno_generator *generator;
+    sereno_chat_template chat;
+    bool chats;            /* text is wrapped as a chat */
+    sereno_tokens history; /* all tokens so far: what the next answer follows */
+    progress_bar bar;
+    double load_ms;
+    atomic_bool cancel;
+    bool interrupted; /* Ctrl-C ended the last answer */
+    int cpus[CPUS_MAX], n_cpus;
+} run;
+
+/* ---- Options ---- */
+
+static const char *const sched_names[] = {"idle", "batch", "normal", NULL};
+
+static void default_options(run_options *o) {
+    *o = (run_options){.n_predict = 512, .sampler = sereno_sampler_defaults(), .sched = SERENO_SCHED_IDLE};
+    o->n_threads = cpu_count() > 1 ? cpu_count() - 1 : 1;
+}
+
+/* Parses "0,2-3"; false when it is anything else. */
+static bool parse_cpus(const char *text, int *out, int *n) {
+    *n = 0;
+    while (*text) {
+        char *end;
+        long first = strtol(text, &end, 10), last = first;
+        if (end == text || *text == '-' || *text == '+') return false;
+        if (*end == '-') {
+            const char *second = end + 1;
+            last = strtol(second, &end, 10);
+            if (end == second) return false;
+        }
+        if (first < 0 || last < first || last >= 4096) return false;
+        for (long cpu = first; cpu <= last; cpu++) {
+            if (*n == CPUS_MAX) return false;
+            out[(*n)++] = (int)cpu;
+        }
+        if (*end && (*end != ',' || !end[1])) return false;
+        text = *end ? end + 1 : end;
+    }
+    return *n > 0;
+}
+
+static int check_options(const command_line *cl, run *r) {
+    const run_options *o = r->options;
+    if (o->prompt && o->file) return usage_error(cl, "-p and -f both give a prompt; use one");
+    if (!o->prompt && !o->file && !o->interactive) {
+        return usage_error(cl, "there is nothing to do: give a prompt with -p or -f, or chat with -i");
+    }
+    if (o->interactive && o->common.json) return usage_error(cl, "-i and --json do not go together");
+    if (o->raw && o->system) return usage_error(cl, "--raw takes text as it is, so --system has no place in it");
+    if (o->cpus && !parse_cpus(o->cpus, r->cpus, &r->n_cpus)) {
+        return usage_error(cl, "--cpu is '%s'; a list of cores like 0,2-3 is needed", o->cpus);
+    }
+    for (int i = 0; i < o->stops.n; i++) {
+        if (o->stops.items[i][0] == '\0') return usage_error(cl, "--stop is empty");
+    }
+    if ((o->system && check_utf8("the system message", o->system, strlen(o->system), &r->err) != 0) ||
+        (o->prompt && check_utf8("the prompt", o->prompt, strlen(o->prompt), &r->err) != 0)) {
+        return fail(&r->diag, &r->err);
+    }
+    for (int i = 0; i < o->stops.n; i++) {
+        if (check_utf8("a stop string", o->stops.items[i], strlen(o->stops.items[i]), &r->err) != 0) {
+            return fail(&r->diag, &r->err);
+        }
+    }
+    return 0;
+}
+
+/* ---- Loading ---- */
+
+static void on_load(void *ctx, uint64_t done, uint64_t total) {
+    progress_update(ctx, done, total);
+}
+
+static void on_prefill(void *ctx, int32_t done, int32_t total) {
+    run *r = ctx;
+    if (total >= LONG_PREFILL_TOKENS) progress_update(&r->bar, (uint64_t)done, (uint64_t)total);
+}
+
+static void choose_chat(run *r) {
+    r->chat = sereno_model_chat(r->model);
+    r->chats = !r->options->raw && r->chat.kind != SERENO_CHAT_NONE;
+    if (r->chats && r->chat.kind == SERENO_CHAT_UNKNOWN) {
+        warn(&r->diag, "the model's chat template is not one that we know; ChatML is used instead. If the answers look "
+                       "wrong, write the prompt out in the model's format and give it with --raw");
+    }
+    if (!r->chats && r->options->system) {
+        warn(&r->diag, "the model has no chat template, so --system is ignored");
+    }
+}
+
+static int load(run *r) {
+    const run_options *o = r->options;
+    char path[4096];
+    if (!model_path(o->model, path, sizeof path)) return fail(&r->diag, &(sereno_error){SERENO_ERR_INVALID, "the model's path is too long"});
+    uint64_t start = sereno_now_ns(sereno_clock_system());
+    int status = sereno_model_open(path, &r->model, &r->err);
+    if (status) {
+        int code = fail(&r->diag, &r->err);
+        if (status == SERENO_ERR_IO && !o->model) {
+            fprintf(r->diag.to, "Fetch the default model with tools/get-model smollm2-135m, or give one with -m.\n");
+        }
+        return code;
+    }
+    sereno_engine_options e = sereno_engine_defaults(r->model);
+    e.n_threads = o->n_threads;
+    e.sched = (sereno_sched)o->sched;
+    e.cpus = r->cpus;
+    e.n_cpus = r->n_cpus;
+    if (o->n_ctx > 0) e.n_ctx = o->n_ctx;
+    e.isa = getenv("SERENO_ISA");
+    if (e.isa && !*e.isa) e.isa = NULL;
+    e.progress = on_load;
+    e.progress_ctx = &r->bar;
+    progress_begin(&r->bar, "loading", !o->common.json);
+    status = sereno_engine_open(r->model, &e, &r->engine, &r->err);
+    progress_end(&r->bar);
+    if (status) return fail(&r->diag, &r->err);
+    r->tokenizer = sereno_model_tokenizer(r->model);
+    if (sereno_generator_open(r->engine, r->tokenizer, 0, &r->generator, &r->err) != 0) return fail(&r->diag, &r->err);
+    choose_chat(r);
+    r->load_ms = (double)(sereno_now_ns(sereno_clock_system()) - start) / 1e6;
+    const sereno_model_info *m = sereno_model_describe(r->model);
+    note(&r->diag, "%s (%s, %.0f million parameters) loaded in %.0f ms; %s kernels, %d threads, context %d", m->name,
+         m->weight_type, (double)m->n_parameters / 1e6, r->load_ms, r->engine->ops->info(r->engine)->isa, o->n_threads,
+         r->engine->ops->info(r->engine)->n_ctx);
+    return 0;
+}
+
+/* ---- Generating ---- */
+
+static void on_text(void *ctx, const char *text, size_t size) {
+    run *r = ctx;
+    progress_end(&r->bar);
+    if (r->options->common.json) return;
+    fwrite(text, 1, size, stdout);
+    fflush(stdout);
+}
+
+/* Appends a message of the user to the history, and what comes before the answer. */
+static int append_turn(run *r, const char *text, size_t size) {
+    const run_options *o = r->options;
+    if (!r->chats) {
+        if (r->history.n == 0) return sereno_tokenize_prompt(r->tokenizer, text, size, &r->history, &r->err);
+        return sereno_tokenize(r->tokenizer, text, size, true, &r->history, &r->err);
+    }
+    int status = SERENO_OK;
+    if (r->history.n == 0) {
+        const char *system = o->system ? o->system : r->chat.default_system;
+        size_t n = o->system ? strlen(o->system) : r->chat.default_system_size;
+        if (n > 0) status = sereno_chat_message(r->tokenizer, "system", system, n, &r->history, &r->err);
+    }
+    if (!status) status = sereno_chat_message(r->tokenizer, "user", text, size, &r->history, &r->err);
+    if (!status) status = sereno_chat_begin_answer(r->tokenizer, &r->history, &r->err);
+    return status;
+}
+
+static int append_answer(run *r, const sereno_generation *g) {
+    int status = SERENO_OK;
+    for (size_t i = 0; i < g->tokens.n && !status; i++) {
+        status = sereno_tokens_append(&r->history, g->tokens.ids[i], &r->err);
+    }
+    if (!status && r->chats) status = sereno_chat_end_answer(r->tokenizer, &r->history, &r->err);
+    return status;
+}
+
+static int generate(run *r, sereno_generation *g) {
+    const run_options *o = r->options;
+    sereno_request request = {
+        .prompt = r->history.ids,
+        .n_prompt = (int32_t)r->history.n,
+        .max_tokens = o->n_predict,
+        .sampler = o->sampler,
+        .stops = o->stops.items,
+        .n_stops = o->stops.n,
+        .cancel = &r->cancel,
+        .on_text = on_text,
+        .on_prefill = on_prefill,
+        .ctx = r,
+    };
+    progress_begin(&r->bar, "reading the prompt", !o->common.json);
+    int status = sereno_generate(r->generator, &request, g, &r->err);
+    progress_end(&r->bar);
+    r->interrupted = g->finish == SERENO_FINISH_CANCELLED;
+    return status;
+}
+
+/* ---- Reporting ---- */
+
+static const char *const finish_names[] = {"stop", "length", "cancelled"};
+
+static double rate(double n, double ms) {
+    return ms > 0 ? n / ms * 1000 : 0;
+}
+
+/* Whether every compute thread has the class asked for, and whether it holds beyond this session. */
+static bool sched_effective(const run *r, const char **why) {
+    sereno_sched wanted = (sereno_sched)r->options->sched, got;
+    int nice_value;
+    *why = NULL;
+    /* The owner is this thread; members took the class when they started, or opening would have failed. */
+    if (!thread_read_class(thread_id(), &got, &nice_value) || got != wanted) {
+        *why = "the system did not take the class";
+        return false;
+    }
+    if (wanted == SERENO_SCHED_IDLE && procfs_autogroup_enabled()) {
+        *why = "the kernel shares cores between sessions before it looks at classes (sched_autogroup_enabled), so idle "
+               "yields only within this terminal; 'echo 19 > /proc/self/autogroup' in its shell lowers the session, "
+               "and 'sysctl kernel.sched_autogroup_enabled=0' makes the class count everywhere";
+        return false;
+    }
+    return true;
+}
+
+static json_t *json_quantiles(sereno_quantiles q) {
+    return json_pack("{s:f, s:f, s:f}", "p50", q.p50, "p95", q.p95, "p99", q.p99);
+}
+
+static json_t *json_environment(const run *r) {
+    char cpu[128];
+    const char *why;
+    cpu_name(cpu, sizeof cpu);
+    bool effective = sched_effective(r, &why);
+    const sereno_engine_info *info = r->engine->ops->info(r->engine);
+    return json_pack("{s:s, s:i, s:s, s:b, s:s?, s:s, s:i, s:s}", "isa", info->isa, "threads", info->n_threads, "sched",
+                     sched_names[r->options->sched], "sched_effective", effective, "sched_note", why, "cpu", cpu, "context",
+                     info->n_ctx, "version", sereno_version());
+}
+
+static json_t *json_settings(const run *r) {
+    const sereno_sampler *s = &r->options->sampler;
+    char seed[32];
+    snprintf(seed, sizeof seed, "%" PRIu64, s->seed); /* as text: JSON numbers do not hold 64 bits everywhere */
+    json_t *stops = json_array();
+    for (int i = 0; i < r->options->stops.n; i++) {
+        json_array_append_new(stops, json_string(r->options->stops.items[i]));
+    }
+    return json_pack("{s:i, s:f, s:i, s:f, s:f, s:s, s:o, s:s, s:b}", "n_predict", r->options->n_predict, "temperature",
+                     (double)s->temperature, "top_k", s->top_k, "top_p", (double)s->top_p, "min_p", (double)s->min_p, "seed",
+                     seed, "stop", stops, "strategy", "plain", "chat", r->chats);
+}
+
+static void report_json(const run *r, const sereno_generation *g) {
+    json_t *tokens = json_array();
+    for (size_t i = 0; i < g->tokens.n; i++) {
+        json_array_append_new(tokens, json_integer(g->tokens.ids[i]));
+    }
+    const sereno_engine_info *info = r->engine->ops->info(r->engine);
+    double n = (double)g->tokens.n;
+    json_t *timings = json_pack("{s:f, s:f, s:f, s:f, s:f, s:o}", "load_ms", r->load_ms, "ttft_ms", g->ttft_ms,
+                                "prefill_tok_s", rate(g->n_prefilled, g->prefill_ms), "decode_tok_s",
+                                rate(n - 1, g->decode_ms), "tpot_ms", n > 1 ? g->decode_ms / (n - 1) : 0.0, "itl_ms",
+                                json_quantiles(g->itl_ms));
+    const double mib = 1 << 20;
+    json_t *memory = json_pack("{s:f, s:f, s:f}", "weights_mib", (double)info->weight_bytes / mib, "kv_mib",
+                               (double)info->kv_bytes / mib, "rss_mib", (double)procfs_rss_bytes() / mib);
+    print_json(json_pack("{s:i, s:s%, s:o, s:i, s:i, s:s, s:s, s:o, s:o, s:o, s:o}", "schema_version", SCHEMA_VERSION,
+                         "text", g->text.data ? g->text.data : "", g->text.size, "tokens", tokens, "prompt_tokens",
+                         (int)r->history.n, "completion_tokens", (int)g->tokens.n, "finish_reason",
+                         finish_names[g->finish], "target_origin", sereno_model_describe(r->model)->origin, "timings",
+                         timings, "memory", memory, "settings", json_settings(r), "environment", json_environment(r)));
+}
+
+static void report_text(const run *r, const sereno_generation *g) {
+    double n = (double)g->tokens.n;
+    FILE *to = r->diag.to;
+    fprintf(to, "[prompt %zu tokens", r->history.n);
+    if (g->n_prefilled < (int32_t)r->history.n && g->n_prefilled > 0) fprintf(to, " (%d new)", g->n_prefilled);
+    if (g->prefill_ms > 0) fprintf(to, ", %.0f tok/s", rate(g->n_prefilled, g->prefill_ms));
+    fprintf(to, " | answer %zu tokens", g->tokens.n);
+    if (n > 1) fprintf(to, ", %.1f tok/s", rate(n - 1, g->decode_ms));
+    fprintf(to, ", %s | first token after %.0f ms | seed %" PRIu64 "]\n", finish_names[g->finish], g->ttft_ms,
+            r->options->sampler.seed);
+    if (!r->options->common.verbose) return;
+    const char *why;
+    if (!sched_effective(r, &why)) note(&r->diag, "the %s class is limited: %s", sched_names[r->options->sched], why);
+    note(&r->diag, "gap between tokens: p50 %.2f ms, p95 %.2f ms, p99 %.2f ms", g->itl_ms.p50, g->itl_ms.p95,
+         g->itl_ms.p99);
+}
+
+/* ---- One prompt, or many ---- */
+
+static int answer_once(run *r) {
+    const run_options *o = r->options;
+    sereno_text text = {0};
+    sereno_generation g = {0};
+    int code = 0;
+    int status = o->file ? read_text(o->file, &text, &r->err) : sereno_text_append(&text, o->prompt, strlen(o->prompt), &r->err);
+    if (!status) status = check_utf8("the prompt", text.data, text.size, &r->err);
+    if (!status) status = append_turn(r, text.data ? text.data : "", text.size);
+    if (!status) status = generate(r, &g);
+    if (!o->common.json && g.text.size > 0) putchar('\n');
+    fflush(stdout);
+    if (status) code = fail(&r->diag, &r->err);
+    else if (o->common.json) report_json(r, &g);
+    else if (o->n_predict > 0) report_text(r, &g);
+    if (!code && r->interrupted) code = EXIT_INTERRUPTED;
+    sereno_generation_free(&g);
+    sereno_text_free(&text);
+    return code;
+}
+
+/* Answers one line; a failed turn leaves the conversation as it was before. */
+static void answer_line(run *r, const char *line, size_t size) {
+    size_t before = r->history.n;
+    sereno_generation g = {0};
+    int status = check_utf8("the line", line, size, &r->err);
+    if (!status) status = append_turn(r, line, size);
+    if (!status) status = generate(r, &g);
+    if (g.text.size > 0) putchar('\n');
+    if (!status) {
+        report_text(r, &g);
+        status = append_answer(r, &g);
+    }
+    if (status) {
+        fail(&r->diag, &r->err);
+        r->history.n = before;
+    }
+    sereno_generation_free(&g);
+}
+
+static void on_interrupt(void *ctx) {
+    run *r = ctx;
+    atomic_store_explicit(&r->cancel, true, memory_order_relaxed);
+    if (r->engine) r->engine->ops->interrupt(r->engine);
+}
+
+static int chat_loop(run *r) {
+    char *line = NULL;
+    size_t capacity = 0;
+    if (terminal_is(0)) fputs("Ctrl-C ends an answer, Ctrl-D or a second Ctrl-C the program.\n", stderr);
+    for (;;) {
+        if (terminal_is(0)) fputs("> ", stderr);
+        /* While it waits for a line, Ctrl-C ends the program. */
+        interrupt_default();
+        ssize_t size = getline(&line, &capacity, stdin);
+        atomic_store_explicit(&r->cancel, false, memory_order_relaxed);
+        interrupt_handle(on_interrupt, r);
+        if (size < 0) break;
+        if (size > 0 && line[size - 1] == '\n') size--;
+        if (size > 0) answer_line(r, line, (size_t)size);
+    }
+    free(line);
+    return 0;
+}
+
+static int run_all(run *r) {
+    const run_options *o = r->options;
+    interrupt_handle(on_interrupt, r);
+    int code = load(r);
+    if (code) return code;
+    if (!o->interactive) return answer_once(r);
+    if (o->prompt) answer_line(r, o->prompt, strlen(o->prompt));
+    return chat_loop(r);
+}
+
+static void close_run(run *r) {
+    interrupt_default();
+    sereno_generator_close(&r->generator);
+    sereno_engine_close(&r->engine);
+    sereno_model_close(&r->model);
+    sereno_tokens_free(&r->history);
+    diagnostics_close(&r->diag);
+}
+
+int cmd_run(int argc, char **argv) {
+    run_options o;
+    default_options(&o);
+    const option options[] = {
+        {OPTION_HEADING, NULL, NULL, NULL, "what to say", 0, 0, NULL, NULL},
+        {OPTION_TEXT, "-p, --prompt", "TEXT", &o.prompt, "the prompt", 0, 0, NULL, NULL},
+        {OPTION_TEXT, "-f, --file", "FILE", &o.file, "read the prompt from FILE, - for standard input", 0, 0, NULL, NULL},
+        {OPTION_FLAG, "-i, --interactive", NULL, &o.interactive,
+         "chat, a line a turn; the KV cache is kept from turn to turn. Ctrl-C ends the answer, a second one the program",
+         0, 0, NULL, NULL},
+        {OPTION_TEXT, "-sys, --system", "TEXT", &o.system,
+         "the chat's system message; default: what the model's own template says", 0, 0, NULL, NULL},
+        {OPTION_FLAG, "--raw", NULL, &o.raw,
+         "continue the prompt as it is. By default a model with a chat template chats, because it was trained to", 0, 0,
+         NULL, NULL},
+        {OPTION_INT, "-n, --predict, --n-predict", "N", &o.n_predict,
+         "at most N tokens of answer; default 512: long enough for most answers, short enough to wait for", 0, 1 << 24,
+         NULL, NULL},
+        {OPTION_LIST, "--stop", "TEXT", &o.stops, "end before TEXT would be printed; may be given up to 16 times", 0, 0,
+         NULL, NULL},
+        {OPTION_HEADING, NULL, NULL, NULL, "how to choose tokens", 0, 0, NULL, NULL},
+        {OPTION_FLOAT, "--temp, --temperature", "T", &o.sampler.temperature,
+         "0 is always the likeliest token; default 0.7: varied, but on the subject", 0, 100, NULL, NULL},
+        {OPTION_INT, "--top-k", "K", &o.sampler.top_k,
+         "only the K likeliest tokens, 0 all; default 40: cuts the long tail of nonsense", 0, 1 << 24, NULL, NULL},
+        {OPTION_FLOAT, "--top-p", "P", &o.sampler.top_p,
+         "of these only the likeliest that make up P of the probability, 1 all; default 0.95: less choice where the "
+         "model is sure", 0, 1, NULL, NULL},
+        {OPTION_FLOAT, "--min-p", "P", &o.sampler.min_p,
+         "of these only tokens at least P times as likely as the likeliest, 0 all; default 0.05", 0, 1, NULL, NULL},
+        {OPTION_SEED, "-s, --seed", "N", &o.sampler.seed,
+         "the same seed gives the same text, on any number of threads; default: random, printed at the end", 0, 0, NULL,
+         &o.seed_given},
+        {OPTION_HEADING, NULL, NULL, NULL, "model and machine", 0, 0, NULL, NULL},
+        {OPTION_TEXT, "-m, --model", "PATH", &o.model,
+         "GGUF file; default $SERENO_MODEL, else the model that tools/get-model fetched", 0, 0, NULL, NULL},
+        {OPTION_INT, "-c, --ctx-size", "N", &o.n_ctx,
+         "context in tokens; default 4096 or the model's, the smaller: memory grows with it. 0 is the default", 0, 1 << 24,
+         NULL, NULL},
+        {OPTION_INT, "-t, --threads", "N", &o.n_threads,
+         "compute threads; default all cores but one, at least 1: what is in front keeps a core", 1, 64, NULL, NULL},
+        {OPTION_TEXT, "--cpu", "LIST", &o.cpus, "run only on these cores, like 0,2-3; default: wherever there is room", 0, 0,
+         NULL, NULL},
+        {OPTION_CHOICE, "--sched", "CLASS", &o.sched,
+         "idle, batch or normal: how compute threads are scheduled; default idle: everything else goes first", 0, 0,
+         sched_names, NULL},
+        COMMON_OPTIONS(o.common),
+        {0},
+    };
+    const command_line cl = {"sereno run", "answer a prompt, or chat", "",
+                             "  sereno run -p \"Why is the sky blue?\"\n"
+                             "  sereno run -i --system \"You answer in one sentence.\"\n"
+                             "  sereno run --raw -p \"Once upon a time\" -n 100 --temp 0 --json\n",
+                             options};
+    int n = options_parse(&cl, argc, argv, NULL, 0);
+    if (n < 0) return n == PARSED_HELP ? 0 : EXIT_USAGE;
+    run r = {.options = &o};
+    if (!diagnostics_open(&r.diag, &o.common, cl.command)) return EXIT_FAILED;
+    if (!o.seed_given) o.sampler.seed = random_seed();
+    int code = check_options(&cl, &r);
+    if (!code) code = run_all(&r);
+    close_run(&r);
+    return code;
+}

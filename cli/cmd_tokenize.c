@@ -1,0 +1,93 @@
+/* sereno tokenize: the tokens of a text. */
+#include <stdio.h>
+#include <string.h>
+
+#include "command.h"
+#include "sereno/model.h"
+#include "support.h"
+
+/* A token as text on its own; what is not a whole character shows as U+FFFD. */
+static int piece_of(const sereno_tokenizer *t, int32_t id, sereno_text *out, sereno_error *err) {
+    sereno_detokenizer state = {.special = true};
+    out->size = 0;
+    int status = sereno_detokenize(t, &state, id, out, err);
+    return status ? status : sereno_detokenize_end(&state, out, err);
+}
+
+static int print_tokens(const sereno_tokenizer *t, const sereno_tokens *tokens, bool json, bool ids_only,
+                        sereno_error *err) {
+    json_t *ids = json_array(), *pieces = json_array();
+    sereno_text piece = {0};
+    int status = SERENO_OK;
+    for (size_t i = 0; i < tokens->n && !status; i++) {
+        if ((status = piece_of(t, tokens->ids[i], &piece, err))) break;
+        json_array_append_new(ids, json_integer(tokens->ids[i]));
+        json_array_append_new(pieces, json_stringn(piece.data ? piece.data : "", piece.size));
+        if (json) continue;
+        if (ids_only) {
+            printf("%s%d", i ? " " : "", tokens->ids[i]);
+        } else {
+            char *quoted = json_dumps(json_array_get(pieces, i), JSON_ENCODE_ANY);
+            printf("%6d  %s\n", tokens->ids[i], quoted ? quoted : "?");
+            free(quoted);
+        }
+    }
+    if (!json && ids_only && !status) putchar('\n');
+    if (json && !status) {
+        print_json(json_pack("{s:i, s:o, s:o}", "schema_version", SCHEMA_VERSION, "tokens", ids, "pieces", pieces));
+    } else {
+        json_decref(ids);
+        json_decref(pieces);
+    }
+    sereno_text_free(&piece);
+    return status;
+}
+
+int cmd_tokenize(int argc, char **argv) {
+    common_options common = {0};
+    const char *model_option = NULL, *file = NULL, *argument = NULL;
+    bool plain = false, ids_only = false, no_bos = false;
+    const option options[] = {
+        {OPTION_TEXT, "-m, --model", "PATH", &model_option,
+         "GGUF file; default $SERENO_MODEL, else the model that tools/get-model fetched", 0, 0, NULL, NULL},
+        {OPTION_TEXT, "-f, --file", "FILE", &file, "read the text from FILE, - for standard input", 0, 0, NULL, NULL},
+        {OPTION_FLAG, "--no-parse-special", NULL, &plain,
+         "take control tokens written in the text (<|im_end|>) as plain text; by default they are parsed, as a raw "
+         "prompt's are", 0, 0, NULL, NULL},
+        {OPTION_FLAG, "--no-bos", NULL, &no_bos, "leave out the beginning token even where the model wants one", 0, 0,
+         NULL, NULL},
+        {OPTION_FLAG, "--ids", NULL, &ids_only, "print only the numbers, on one line", 0, 0, NULL, NULL},
+        COMMON_OPTIONS(common),
+        {0},
+    };
+    const command_line cl = {"sereno tokenize", "show the tokens of a text", "[TEXT]",
+                             "  sereno tokenize \"Hello world\"\n  sereno tokenize --json -f prompt.txt\n", options};
+    int n = options_parse(&cl, argc, argv, &argument, 1);
+    if (n < 0) return n == PARSED_HELP ? 0 : EXIT_USAGE;
+    if ((argument != NULL) == (file != NULL)) return usage_error(&cl, "give either a text or -f FILE");
+    char path[4096];
+    if (!model_path(model_option, path, sizeof path)) return usage_error(&cl, "the model's path is too long");
+    diagnostics diag;
+    if (!diagnostics_open(&diag, &common, cl.command)) return EXIT_FAILED;
+    sereno_error err = {0};
+    sereno_text text = {0};
+    sereno_tokens tokens = {0};
+    sereno_model *model = NULL;
+    int status = file ? read_text(file, &text, &err) : sereno_text_append(&text, argument, strlen(argument), &err);
+    if (!status) status = check_utf8("the text", text.data, text.size, &err);
+    if (!status) status = sereno_model_open(path, &model, &err);
+    if (!status) {
+        const sereno_tokenizer *t = sereno_model_tokenizer(model);
+        if (sereno_tokenizer_add_bos(t) && !no_bos) {
+            status = sereno_tokens_append(&tokens, sereno_tokenizer_bos(t), &err);
+        }
+        if (!status) status = sereno_tokenize(t, text.data, text.size, !plain, &tokens, &err);
+        if (!status) status = print_tokens(t, &tokens, common.json, ids_only, &err);
+    }
+    int code = status ? fail(&diag, &err) : 0;
+    sereno_tokens_free(&tokens);
+    sereno_text_free(&text);
+    sereno_model_close(&model);
+    diagnostics_close(&diag);
+    return code;
+}

@@ -1,0 +1,60 @@
+/*
+ * Command-line options from a table: parsing, range checks and --help come from the same rows.
+ * Options are given as --name VALUE or --name=VALUE, short ones as -n VALUE.
+ */
+#ifndef CLI_OPTIONS_H
+#define CLI_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum option_kind {
+    OPTION_FLAG,   /* bool */
+    OPTION_INT,    /* int32_t, low .. high */
+    OPTION_FLOAT,  /* float, low .. high; NaN is refused */
+    OPTION_SEED,   /* uint64_t, decimal or 0x */
+    OPTION_TEXT,   /* const char * */
+    OPTION_LIST,   /* option_list: may be given many times */
+    OPTION_CHOICE, /* int32_t: index into `choices` */
+    OPTION_HEADING, /* no option: a line of --help */
+} option_kind;
+
+enum { OPTION_LIST_MAX = 16 };
+
+typedef struct option_list {
+    const char *items[OPTION_LIST_MAX];
+    int n;
+} option_list;
+
+typedef struct option {
+    option_kind kind;
+    const char *names; /* "-n, --predict": the last long one is the name that messages use */
+    const char *value; /* what the value is called in --help, NULL for flags */
+    void *target;
+    const char *help; /* what it does and why its default is what it is */
+    double low, high;
+    const char *const *choices; /* NULL-terminated */
+    bool *given;                /* set when the option occurs; may be NULL */
+} option;
+
+typedef struct command_line {
+    const char *command; /* "sereno run" */
+    const char *summary; /* one line */
+    const char *arguments; /* as in "MODEL", "" for none */
+    const char *examples;
+    const option *options; /* ends with a row without names */
+} command_line;
+
+enum { EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
+enum { PARSED_HELP = -1, PARSED_WRONG = -2 };
+
+/*
+ * Fills the targets and puts what is left into positional (room for max). Returns their number;
+ * PARSED_WRONG after an error was printed to stderr; PARSED_HELP after --help was printed to stdout.
+ */
+int options_parse(const command_line *cl, int argc, char **argv, const char **positional, int max);
+
+/* "sereno run: message" to stderr and EXIT_USAGE. */
+int usage_error(const command_line *cl, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

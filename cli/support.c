@@ -1,0 +1,123 @@
+#include "support.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "error.h"
+#include "interrupt.h"
+#include "sereno/clock.h"
+#include "utf8.h"
+
+#define DEFAULT_MODEL "SmolLM2-135M-Instruct.Q4_1.gguf"
+
+bool diagnostics_open(diagnostics *d, const common_options *common, const char *command) {
+    *d = (diagnostics){stderr, common->verbose, command};
+    if (!common->log_file) return true;
+    d->to = fopen(common->log_file, "ae");
+    if (d->to) return true;
+    fprintf(stderr, "%s: cannot open the log file '%s': %s\n", command, common->log_file, strerror(errno));
+    return false;
+}
+
+void diagnostics_close(diagnostics *d) {
+    if (d->to && d->to != stderr) fclose(d->to);
+    d->to = NULL;
+}
+
+static void print_line(const diagnostics *d, const char *kind, const char *format, va_list args) {
+    fprintf(d->to, "%s: %s", d->command, kind);
+    vfprintf(d->to, format, args);
+    fputc('\n', d->to);
+}
+
+void warn(const diagnostics *d, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    print_line(d, "warning: ", format, args);
+    va_end(args);
+}
+
+void note(const diagnostics *d, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    if (d->verbose) print_line(d, "", format, args);
+    va_end(args);
+}
+
+int fail(const diagnostics *d, const sereno_error *err) {
+    fprintf(d->to, "%s: %s\n", d->command, err->message);
+    return err->code == SERENO_ERR_INVALID ? EXIT_USAGE : EXIT_FAILED;
+}
+
+void progress_begin(progress_bar *p, const char *label, bool enabled) {
+    *p = (progress_bar){.label = label, .enabled = enabled && terminal_is(2)};
+    p->start_ns = p->drawn_ns = sereno_now_ns(sereno_clock_system());
+}
+
+void progress_update(progress_bar *p, uint64_t done, uint64_t total) {
+    enum { FIRST_AFTER_MS = 200, EVERY_MS = 50, LABEL_COLUMNS = 20 };
+    uint64_t now = sereno_now_ns(sereno_clock_system());
+    if (!p->enabled || total == 0 || now - p->start_ns < FIRST_AFTER_MS * 1000000ull ||
+        (p->visible && now - p->drawn_ns < EVERY_MS * 1000000ull && done < total)) {
+        return;
+    }
+    int width = terminal_columns(2) - LABEL_COLUMNS - 8;
+    if (width > 50) width = 50;
+    int filled = width > 0 ? (int)((uint64_t)width * done / total) : 0;
+    fprintf(stderr, "\r%-*s ", LABEL_COLUMNS, p->label);
+    for (int i = 0; i < width; i++) {
+        fputc(i < filled ? '#' : '.', stderr);
+    }
+    fprintf(stderr, " %3u%%", (unsigned)(100 * done / total));
+    fflush(stderr);
+    p->visible = true;
+    p->drawn_ns = now;
+}
+
+void progress_end(progress_bar *p) {
+    if (p->visible) fputs("\r\033[K", stderr);
+    p->visible = false;
+}
+
+bool model_path(const char *option, char *out, size_t size) {
+    const char *path = option ? option : getenv("SERENO_MODEL");
+    const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
+    int n;
+    if (path && *path) n = snprintf(out, size, "%s", path);
+    else if (data && *data) n = snprintf(out, size, "%s/sereno/models/%s", data, DEFAULT_MODEL);
+    else n = snprintf(out, size, "%s/.local/share/sereno/models/%s", home ? home : "", DEFAULT_MODEL);
+    return n >= 0 && (size_t)n < size;
+}
+
+int read_text(const char *path, sereno_text *out, sereno_error *err) {
+    bool standard = strcmp(path, "-") == 0;
+    FILE *file = standard ? stdin : fopen(path, "rbe");
+    if (!file) return err_set(err, SERENO_ERR_IO, "cannot open '%s': %s", path, strerror(errno));
+    char block[4096];
+    int status = SERENO_OK;
+    size_t n;
+    while (!status && (n = fread(block, 1, sizeof block, file)) > 0) {
+        status = sereno_text_append(out, block, n, err);
+    }
+    if (!status && ferror(file)) {
+        status = err_set(err, SERENO_ERR_IO, "cannot read '%s': %s", standard ? "standard input" : path,
+                         strerror(errno));
+    }
+    if (!standard) fclose(file);
+    return status;
+}
+
+int check_utf8(const char *what, const char *text, size_t size, sereno_error *err) {
+    size_t valid = utf8_valid_prefix(text, size);
+    if (valid == size) return SERENO_OK;
+    return err_set(err, SERENO_ERR_INVALID, "%s is not valid UTF-8: byte 0x%02X at offset %zu", what,
+                   (unsigned)(unsigned char)text[valid], valid);
+}
+
+void print_json(json_t *document) {
+    json_dumpf(document, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));
+    putchar('\n');
+    json_decref(document);
+}

@@ -1,0 +1,72 @@
+/* What several commands need: diagnostics, progress, the model's place, UTF-8 input, JSON output. */
+#ifndef CLI_SUPPORT_H
+#define CLI_SUPPORT_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "options.h"
+#include "sereno/error.h"
+#include "sereno/text.h"
+
+enum { SCHEMA_VERSION = 1 };
+
+/* Options that every command has, as rows for its table. */
+typedef struct common_options {
+    bool json, verbose;
+    const char *log_file;
+} common_options;
+
+#define COMMON_OPTIONS(common)                                                                                     \
+    {OPTION_HEADING, NULL, NULL, NULL, "output", 0, 0, NULL, NULL},                                                \
+        {OPTION_FLAG, "--json", NULL, &(common).json, "print one JSON document; diagnostics stay on stderr",       \
+         0, 0, NULL, NULL},                                                                                        \
+        {OPTION_FLAG, "-v, --verbose", NULL, &(common).verbose, "say more about what happens", 0, 0, NULL, NULL},  \
+        {OPTION_TEXT, "--log-file", "FILE", &(common).log_file,                                                    \
+         "append diagnostics to FILE instead of stderr", 0, 0, NULL, NULL}
+
+/* Where diagnostics go. */
+typedef struct diagnostics {
+    FILE *to;      /* stderr or the log file */
+    bool verbose;
+    const char *command;
+} diagnostics;
+
+/* Opens the log file if there is one; false after an error was printed. */
+bool diagnostics_open(diagnostics *d, const common_options *common, const char *command);
+void diagnostics_close(diagnostics *d);
+void warn(const diagnostics *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Only with -v. */
+void note(const diagnostics *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Prints an error and returns the exit code for it. */
+int fail(const diagnostics *d, const sereno_error *err);
+
+/* A progress bar on stderr, drawn only on a terminal and only once the work takes longer than an eye blink. */
+typedef struct progress_bar {
+    const char *label;
+    bool enabled;
+    uint64_t start_ns, drawn_ns;
+    bool visible;
+} progress_bar;
+
+void progress_begin(progress_bar *p, const char *label, bool enabled);
+void progress_update(progress_bar *p, uint64_t done, uint64_t total);
+/* Removes the bar. */
+void progress_end(progress_bar *p);
+
+/* Path of the model to use: the option, else $SERENO_MODEL, else the default model's place. False: too long. */
+bool model_path(const char *option, char *out, size_t size);
+
+/* Reads a file, or standard input for "-", whole. SERENO_ERR_IO names the file. */
+int read_text(const char *path, sereno_text *out, sereno_error *err);
+
+/* SERENO_ERR_INVALID with the offset of the first byte that is not UTF-8. */
+int check_utf8(const char *what, const char *text, size_t size, sereno_error *err);
+
+/* Prints and releases a document, in order of insertion. */
+void print_json(json_t *document);
+
+#endif

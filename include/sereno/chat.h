@@ -1,0 +1,37 @@
+/*
+ * Chats as tokens. One format so far: ChatML (<|im_start|>role, newline, content, <|im_end|>, newline).
+ * What people write never becomes a control token: only the format's own marks do.
+ * Thread: any; what is written belongs to the caller.
+ */
+#ifndef SERENO_CHAT_H
+#define SERENO_CHAT_H
+
+#include <stddef.h>
+
+#include "sereno/model.h"
+#include "sereno/text.h"
+
+typedef enum sereno_chat_kind {
+    SERENO_CHAT_NONE,    /* the model has no template: it completes text */
+    SERENO_CHAT_CHATML,  /* the template is ChatML */
+    SERENO_CHAT_UNKNOWN, /* it has a template that we do not know; ChatML is used instead */
+} sereno_chat_kind;
+
+typedef struct sereno_chat_template {
+    sereno_chat_kind kind;
+    const char *default_system; /* what the template says when there is no system message; size 0: nothing */
+    size_t default_system_size;
+} sereno_chat_template;
+
+/* The default_system belongs to the model. */
+SERENO_API sereno_chat_template sereno_model_chat(const sereno_model *model);
+
+/* Appends a whole message; role is "system", "user" or "assistant". */
+SERENO_API int sereno_chat_message(const sereno_tokenizer *t, const char *role, const char *content, size_t size,
+                                   sereno_tokens *out, sereno_error *err);
+/* Appends what comes before an answer of the assistant. */
+SERENO_API int sereno_chat_begin_answer(const sereno_tokenizer *t, sereno_tokens *out, sereno_error *err);
+/* Appends what comes after one (its end token included). */
+SERENO_API int sereno_chat_end_answer(const sereno_tokenizer *t, sereno_tokens *out, sereno_error *err);
+
+#endif

@@ -1,0 +1,24 @@
+/*
+ * The clock contract: whoever measures time is handed one of these, so that a simulator or a test
+ * can hand in its own. Thread: now_ns may be called from any thread.
+ */
+#ifndef SERENO_CLOCK_H
+#define SERENO_CLOCK_H
+
+#include <stdint.h>
+
+#include "sereno/api.h"
+
+typedef struct sereno_clock {
+    uint64_t (*now_ns)(void *ctx); /* nanoseconds since an arbitrary start; never goes back */
+    void *ctx;
+} sereno_clock;
+
+static inline uint64_t sereno_now_ns(const sereno_clock *clock) {
+    return clock->now_ns(clock->ctx);
+}
+
+/* The machine's monotonic clock. Static storage. */
+SERENO_API const sereno_clock *sereno_clock_system(void);
+
+#endif

@@ -1,0 +1,170 @@
+/*
+ * The engine contract: passes of tokens through a model, as static plans of subgraphs with a
+ * boundary after each, over a KV cache of several sequences.
+ *
+ * Whoever implements sereno_engine_ops can be driven by the rest of sereno: the native engine below,
+ * a simulated one, or an adapter of another runtime.
+ *
+ * Exactness: the logits of a token are a pure function of its token path (the tokens of its sequence
+ * up to and including it), bit for bit, for one model on one instruction set. They do not depend on
+ * how the path was split into passes, on the other tokens of a pass, on threads, abandoned passes or
+ * sleeps.
+ *
+ * Boundaries: a pass runs subgraph after subgraph; after each the observer is called on the owner's
+ * thread and answers with a verdict. An abandoned pass leaves every sequence as it was before it.
+ * Nothing is allocated while a pass runs.
+ *
+ * Thread: one thread, the owner, opens the engine and makes every call but `interrupt`, which may come
+ * from any thread or signal handler.
+ *
+ * Source: SERENO (OSDI 2026), "preemptible draft" and "selective batching"; docs/ARCHITECTURE.md,
+ * contracts 1, 2, 4 and 5.
+ */
+#ifndef SERENO_ENGINE_H
+#define SERENO_ENGINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sereno/error.h"
+#include "sereno/model.h"
+
+typedef enum sereno_plan_kind {
+    SERENO_PLAN_DRAFT,   /* one token of a draft; may be thrown away at no loss */
+    SERENO_PLAN_VERIFY,  /* 1 to 32 tokens: decoding, or verification of candidates */
+    SERENO_PLAN_PREFILL, /* a prompt, in larger batches */
+} sereno_plan_kind;
+
+/* What a subgraph does; weight-streaming ones and attention are apart, since only the former sense well. */
+typedef enum sereno_subgraph_kind {
+    SERENO_SUBGRAPH_QKV,
+    SERENO_SUBGRAPH_ATTENTION,
+    SERENO_SUBGRAPH_ATTN_OUT,
+    SERENO_SUBGRAPH_GATE_UP,
+    SERENO_SUBGRAPH_DOWN,
+    SERENO_SUBGRAPH_HEAD,
+} sereno_subgraph_kind;
+
+enum {
+    SERENO_VERIFY_BATCH_MAX = 32,   /* tokens of a DRAFT or VERIFY pass */
+    SERENO_PREFILL_BATCH_MAX = 128, /* tokens of a PREFILL pass */
+};
+
+/* What has just happened at a boundary. */
+typedef struct sereno_boundary {
+    sereno_plan_kind plan;
+    sereno_subgraph_kind kind;
+    int32_t subgraph, n_subgraphs; /* number within the plan, from 0 */
+    int32_t batch;                 /* tokens of the pass */
+    uint64_t wall_ns;              /* time the subgraph took */
+    uint64_t now_ns;               /* the engine's clock */
+    uint64_t slept_ns;             /* sleep since the subgraph ended, 0 at the first call for it */
+    /* CPU time and run delay of all compute threads since they began, and the age of these figures
+     * (they are read at most every 2 ms); all 0 where the system does not tell. */
+    uint64_t cpu_ns, run_delay_ns, sample_age_ns;
+} sereno_boundary;
+
+typedef enum sereno_action { SERENO_CONTINUE, SERENO_SLEEP, SERENO_ABANDON } sereno_action;
+
+typedef struct sereno_verdict {
+    sereno_action action;
+    uint32_t sleep_us; /* of SLEEP, > 0; every compute thread parks. Then the observer is asked again. */
+} sereno_verdict;
+
+typedef sereno_verdict (*sereno_observer)(void *ctx, const sereno_boundary *boundary);
+
+/* A token to compute. Its place in its sequence is one after its parent. */
+typedef struct sereno_input {
+    int32_t token;
+    int32_t sequence;   /* 0 .. n_sequences - 1 */
+    int32_t parent;     /* index of an earlier input of the same pass and sequence; -1: the last kept token */
+    bool wants_logits;
+} sereno_input;
+
+typedef struct sereno_pass {
+    sereno_plan_kind plan;
+    const sereno_input *inputs; /* ancestors before descendants */
+    int32_t n_inputs;           /* 1 .. the maximum of the plan's kind */
+    sereno_observer observer;   /* NULL: always continue */
+    void *observer_ctx;
+} sereno_pass;
+
+typedef struct sereno_engine_info {
+    const char *isa;       /* kernels in use: "avx512", "portable" */
+    int32_t n_vocab, n_ctx, n_sequences, n_threads;
+    uint64_t weight_bytes; /* packed weights */
+    uint64_t kv_bytes;     /* address space of the KV cache; memory is taken as it fills */
+} sereno_engine_info;
+
+typedef struct sereno_engine sereno_engine;
+
+typedef struct sereno_engine_ops {
+    const sereno_engine_info *(*info)(const sereno_engine *e);
+
+    /*
+     * Runs the tokens. Afterwards they are computed but not kept: lengths are as before until `keep`.
+     * SERENO_ERR_INVALID: inputs break the rules above. SERENO_ERR_CONTEXT_FULL: a token would lie at
+     * position n_ctx or later. SERENO_ERR_ABANDONED: the observer said so. In each of these cases
+     * nothing has changed, except that results of the pass before are gone.
+     */
+    int (*pass)(sereno_engine *e, const sereno_pass *pass, sereno_error *err);
+
+    /* n_vocab logits of input i of the last pass, which wanted them. Valid until the next pass. */
+    const float *(*logits)(const sereno_engine *e, int32_t i);
+
+    /*
+     * Keeps a path of inputs of the last pass: path[0] is a child of the last kept token, each later one
+     * a child of the one before. The sequence grows by n; its other computed tokens are forgotten.
+     * At most once a pass and sequence. SERENO_ERR_INVALID: not such a path; nothing has changed.
+     */
+    int (*keep)(sereno_engine *e, int32_t sequence, const int32_t *path, int32_t n, sereno_error *err);
+
+    /* Kept tokens of a sequence. */
+    int32_t (*length)(const sereno_engine *e, int32_t sequence);
+
+    /* Forgets all but the first `length` tokens; 0 <= length <= the present one. */
+    int (*truncate)(sereno_engine *e, int32_t sequence, int32_t length, sereno_error *err);
+
+    /* Ends the present sleep of the owner, or the next. Any thread; async-signal-safe. */
+    void (*interrupt)(sereno_engine *e);
+
+    void (*close)(sereno_engine *e);
+} sereno_engine_ops;
+
+/* Implementations begin with this. */
+struct sereno_engine {
+    const sereno_engine_ops *ops;
+};
+
+/* How compute threads ask to be scheduled; idle and batch also set nice 19. */
+typedef enum sereno_sched { SERENO_SCHED_IDLE, SERENO_SCHED_BATCH, SERENO_SCHED_NORMAL } sereno_sched;
+
+typedef struct sereno_engine_options {
+    int32_t n_threads;         /* compute threads, the owner included; 1 .. 64 */
+    int32_t n_ctx;             /* longest sequence in tokens; 1 .. the model's n_ctx_train */
+    int32_t n_sequences;       /* 1 .. 64 */
+    sereno_sched sched;
+    const int *cpus;           /* cores for the compute threads (borrowed while opening); n_cpus 0: any */
+    int n_cpus;
+    uint32_t subgraph_us_max;  /* plans are cut so that a subgraph takes about this or less; 50 .. 1000000 */
+    uint32_t spin_us_max;      /* how long an idle compute thread spins before it parks; 0 .. 10000 */
+    const char *isa;           /* kernels by name, NULL: the best this machine runs */
+    /* Called while weights are packed, on the calling thread; NULL: not wanted. */
+    void (*progress)(void *ctx, uint64_t done, uint64_t total);
+    void *progress_ctx;
+} sereno_engine_options;
+
+/* One thread, the model's context up to 4096, one sequence, idle class, 1000 us subgraphs, 50 us spin. */
+SERENO_API sereno_engine_options sereno_engine_defaults(const sereno_model *model);
+
+/*
+ * The native engine. The calling thread becomes its owner and takes the scheduling class, for good.
+ * The model must stay open until the engine is closed. On failure *out is NULL.
+ */
+SERENO_API int sereno_engine_open(const sereno_model *model, const sereno_engine_options *options,
+                                  sereno_engine **out, sereno_error *err);
+
+/* Closes any engine and nulls; NULL is fine. */
+SERENO_API void sereno_engine_close(sereno_engine **engine);
+
+#endif

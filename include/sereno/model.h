@@ -1,0 +1,43 @@
+/*
+ * A loaded model: weights, hyperparameters, tokenizer, chat template. Immutable once open, so any
+ * number of engines and threads may share it. Source of the format: the GGUF specification.
+ */
+#ifndef SERENO_MODEL_H
+#define SERENO_MODEL_H
+
+#include <stdint.h>
+
+#include "sereno/error.h"
+#include "sereno/tokenizer.h"
+
+typedef struct sereno_model sereno_model;
+
+typedef struct sereno_model_info {
+    const char *architecture; /* as the file says: "llama" */
+    const char *name;         /* general.name, "" when absent */
+    const char *weight_type;  /* type that holds most bytes: "Q4_1" */
+    const char *origin;       /* what the weights were made from: weight_type, or what a converter noted */
+    uint32_t n_layers, n_embd, n_heads, n_kv_heads, head_dim, n_ff, n_vocab;
+    uint32_t n_ctx_train; /* longest context it was trained for, tokens */
+    uint32_t rope_dims;   /* rotated dimensions of a head, even */
+    float rope_base;
+    float norm_epsilon;
+    uint64_t n_parameters;
+    uint64_t weight_bytes; /* of the tensors in the file */
+} sereno_model_info;
+
+/*
+ * Maps the file and checks everything that later parts rely on; no weight is read yet. Errors:
+ * SERENO_ERR_IO, _FORMAT (what is wrong, and where), _UNSUPPORTED (architecture, tensor type,
+ * tokenizer, by name), _NO_MEMORY. On failure *out is NULL.
+ */
+SERENO_API int sereno_model_open(const char *path, sereno_model **out, sereno_error *err);
+
+/* Frees and nulls; NULL is fine. Engines of this model must be closed before. */
+SERENO_API void sereno_model_close(sereno_model **model);
+
+/* Both belong to the model. */
+SERENO_API const sereno_model_info *sereno_model_describe(const sereno_model *model);
+SERENO_API const sereno_tokenizer *sereno_model_tokenizer(const sereno_model *model);
+
+#endif

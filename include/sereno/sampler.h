@@ -1,0 +1,48 @@
+/*
+ * Choosing the next token.
+ *
+ * The choice is a pure function of (logits, settings, position): with temperature it is the arg-max
+ * of logit / temperature + Gumbel noise (a draw from the softmax), where the noise of a token comes
+ * from a counter-based generator keyed by (seed, position, token). Whoever knows these can repeat the
+ * choice; a draft that samples with the same noise agrees with the target as often as it can.
+ *
+ * Candidates are narrowed in this order, all on probabilities at temperature 1: the top_k most
+ * likely; of these, the fewest whose share of the probability left reaches top_p; of these, the ones at
+ * least min_p as likely as the first. Equal logits: the lower id first.
+ *
+ * Source: Gumbel-max sampling; Philox 4x32-10 (Salmon et al., SC 2011); docs/ARCHITECTURE.md, contract 1.
+ */
+#ifndef SERENO_SAMPLER_H
+#define SERENO_SAMPLER_H
+
+#include <stdint.h>
+
+#include "sereno/error.h"
+
+typedef struct sereno_sampler {
+    float temperature; /* 0: always the most likely; up to 100 */
+    int32_t top_k;     /* 0: all */
+    float top_p;       /* 0 .. 1; 1: all */
+    float min_p;       /* 0 .. 1; 0: all */
+    uint64_t seed;
+} sereno_sampler;
+
+/* Temperature 0.7, top_k 40, top_p 0.95, min_p 0.05, seed 0. */
+SERENO_API sereno_sampler sereno_sampler_defaults(void);
+
+/* SERENO_ERR_INVALID names the setting, its value and its range. */
+SERENO_API int sereno_sampler_check(const sereno_sampler *s, sereno_error *err);
+
+/* Storage for sampling from a vocabulary; one per thread that samples. On failure *out is NULL. */
+typedef struct sereno_candidates sereno_candidates;
+SERENO_API int sereno_candidates_open(int32_t n_vocab, sereno_candidates **out, sereno_error *err);
+SERENO_API void sereno_candidates_close(sereno_candidates **candidates);
+
+/*
+ * The token for `position` (that of the token to come; 0 is the first of the sequence) from n_vocab
+ * logits, as many as `candidates` was opened for. -1 when no logit is finite. Allocates nothing.
+ */
+SERENO_API int32_t sereno_sample(const sereno_sampler *s, const float *logits, int32_t position,
+                                 sereno_candidates *candidates);
+
+#endif

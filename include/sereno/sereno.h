@@ -1,0 +1,17 @@
+/* Everything: one header a concept. */
+#ifndef SERENO_SERENO_H
+#define SERENO_SERENO_H
+
+#include "sereno/api.h"
+#include "sereno/chat.h"
+#include "sereno/clock.h"
+#include "sereno/engine.h"
+#include "sereno/error.h"
+#include "sereno/file.h"
+#include "sereno/generate.h"
+#include "sereno/model.h"
+#include "sereno/sampler.h"
+#include "sereno/text.h"
+#include "sereno/tokenizer.h"
+
+#endif

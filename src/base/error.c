@@ -1,0 +1,43 @@
+#include "error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+int err_set(sereno_error *err, int code, const char *format, ...) {
+    if (err) {
+        err->code = code;
+        va_list args;
+        va_start(args, format);
+        vsnprintf(err->message, sizeof err->message, format, args);
+        va_end(args);
+    }
+    return code;
+}
+
+int err_no_memory(sereno_error *err, const char *what, size_t bytes) {
+    return err_set(err, SERENO_ERR_NO_MEMORY, "out of memory: %zu bytes for %s", bytes, what);
+}
+
+const char *sereno_status_name(int code) {
+    switch (code) {
+#define STATUS_NAME(name, value, text)                                                             \
+    case value:                                                                                    \
+        return "SERENO_" #name;
+        SERENO_STATUS_MAP(STATUS_NAME)
+#undef STATUS_NAME
+    default:
+        return "unknown";
+    }
+}
+
+const char *sereno_status_text(int code) {
+    switch (code) {
+#define STATUS_TEXT(name, value, text)                                                             \
+    case value:                                                                                    \
+        return text;
+        SERENO_STATUS_MAP(STATUS_TEXT)
+#undef STATUS_TEXT
+    default:
+        return "unknown";
+    }
+}

@@ -1,0 +1,15 @@
+/* Filling a sereno_error. Thread: any; the struct belongs to the caller. */
+#ifndef BASE_ERROR_H
+#define BASE_ERROR_H
+
+#include <stddef.h>
+
+#include "sereno/error.h"
+
+/* Stores code and message (err may be NULL) and returns code, so that `return err_set(...)` reads well. */
+int err_set(sereno_error *err, int code, const char *format, ...) SERENO_PRINTF(3, 4);
+
+/* The usual message for a failed allocation of `bytes` for `what`. Returns SERENO_ERR_NO_MEMORY. */
+int err_no_memory(sereno_error *err, const char *what, size_t bytes);
+
+#endif

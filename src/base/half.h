@@ -1,0 +1,46 @@
+/* Conversions of 16-bit floats, exact or rounded to nearest even (IEEE 754 binary16; bfloat16). */
+#ifndef BASE_HALF_H
+#define BASE_HALF_H
+
+#include <stdint.h>
+#include <string.h>
+
+static inline float float_of_bits(uint32_t bits) {
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+static inline uint32_t bits_of_float(float f) {
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    return bits;
+}
+
+static inline float half_to_float(uint16_t h) {
+    uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 0x1F, mantissa = h & 0x3FF;
+    if (exponent == 0) { /* zero or subnormal: mantissa * 2^-24, exact in binary32 */
+        float f = (float)mantissa * 0x1p-24f;
+        return sign ? -f : f;
+    }
+    if (exponent == 31) return float_of_bits(sign | 0x7F800000u | mantissa << 13);
+    return float_of_bits(sign | (exponent + 112) << 23 | mantissa << 13);
+}
+
+static inline uint16_t float_to_half(float f) {
+    uint32_t bits = bits_of_float(f), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7FFFFFFF;
+    if (magnitude > 0x7F800000) return (uint16_t)(sign | 0x7E00); /* NaN */
+    if (magnitude >= 0x477FF000) return (uint16_t)(sign | 0x7C00); /* rounds to infinity */
+    if (magnitude < 0x38800000) { /* subnormal: adding 0.5 lets the hardware round at 2^-24 */
+        float shifted = float_of_bits(magnitude) + 0.5f;
+        return (uint16_t)(sign | (bits_of_float(shifted) - 0x3F000000u));
+    }
+    uint32_t rounded = magnitude + 0xFFF + (magnitude >> 13 & 1);
+    return (uint16_t)(sign | (rounded - 0x38000000u) >> 13);
+}
+
+static inline float bfloat_to_float(uint16_t b) {
+    return float_of_bits((uint32_t)b << 16);
+}
+
+#endif

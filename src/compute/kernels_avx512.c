@@ -1,0 +1,332 @@
+/* Kernels for x86-64 with AVX-512 F, BW, VL and VNNI. */
+#include <immintrin.h>
+#include <math.h>
+#include <string.h>
+
+#include "kernels.h"
+
+/*
+ * Tokens multiplied with a tile at once: each weight is unpacked once for all of them, and their sums
+ * stay in registers. Grouping changes no token's arithmetic.
+ */
+enum { GROUP = 8, PREFETCH_BYTES = 2304 };
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* Four consecutive activations in every lane. */
+INLINE __m512i broadcast4(const int8_t *q) {
+    int32_t four;
+    memcpy(&four, q, sizeof four);
+    return _mm512_set1_epi32(four);
+}
+
+INLINE __m512 load_halves(const uint8_t *p) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p));
+}
+
+INLINE __m512 load_bfloats(const uint8_t *p) {
+    __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)p));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
+}
+
+static void quantise(const activations *x, int32_t token) {
+    const float *value = x->value + (int64_t)token * x->columns;
+    int8_t *q = x->q + (int64_t)token * x->columns;
+    float *scale = x->scale + (int64_t)token * (x->columns / PACK_BLOCK);
+    int32_t *sum = x->sum + (int64_t)token * (x->columns / PACK_SUB_BLOCK);
+    for (int32_t b = 0; b < x->columns / PACK_BLOCK; b++, value += PACK_BLOCK, q += PACK_BLOCK) {
+        __m512 low = _mm512_loadu_ps(value), high = _mm512_loadu_ps(value + 16);
+        float largest = _mm512_reduce_max_ps(_mm512_max_ps(_mm512_abs_ps(low), _mm512_abs_ps(high)));
+        __m512 inverse = _mm512_set1_ps(largest > QUANTISE_FLOOR ? 127.0f / largest : 0);
+        scale[b] = largest / 127.0f;
+        __m512i low_q = _mm512_cvtps_epi32(_mm512_mul_ps(low, inverse));
+        __m512i high_q = _mm512_cvtps_epi32(_mm512_mul_ps(high, inverse));
+        _mm_storeu_si128((__m128i *)(void *)q, _mm512_cvtepi32_epi8(low_q));
+        _mm_storeu_si128((__m128i *)(void *)(q + 16), _mm512_cvtepi32_epi8(high_q));
+        sum[2 * b] = _mm512_reduce_add_epi32(low_q);
+        sum[2 * b + 1] = _mm512_reduce_add_epi32(high_q);
+    }
+}
+
+INLINE __mmask16 rows_mask(const packed_matrix *w, int32_t tile) {
+    int32_t left = w->rows - tile * PACK_TILE_ROWS;
+    return left >= PACK_TILE_ROWS ? (__mmask16)0xFFFF : (__mmask16)((1u << left) - 1);
+}
+
+INLINE __m512 load_floats(pack_format format, const uint8_t *p) {
+    return format == PACK_F32   ? _mm512_loadu_ps((const float *)(const void *)p)
+           : format == PACK_F16 ? load_halves(p)
+                                : load_bfloats(p);
+}
+
+/* Float weights: two running sums, over even and odd columns, hide the latency of the additions. */
+INLINE void group_float(pack_format format, const packed_matrix *w, int32_t tile, const float *value, int n,
+                        float *out, int64_t stride) {
+    const uint8_t *data = w->data + (size_t)tile * w->tile_bytes;
+    const size_t bytes = format == PACK_F32 ? 64 : 32;
+    __m512 even[GROUP], odd[GROUP];
+    for (int i = 0; i < n; i++) {
+        even[i] = odd[i] = _mm512_setzero_ps();
+    }
+    int32_t c = 0;
+    for (; c + 1 < w->columns; c += 2, data += 2 * bytes) {
+        __m512 first = load_floats(format, data), second = load_floats(format, data + bytes);
+        _mm_prefetch((const char *)data + PREFETCH_BYTES, _MM_HINT_T0);
+        if (format == PACK_F32) _mm_prefetch((const char *)data + PREFETCH_BYTES + 64, _MM_HINT_T0);
+        for (int i = 0; i < n; i++) {
+            const float *x = value + (int64_t)i * w->columns + c;
+            even[i] = _mm512_fmadd_ps(first, _mm512_set1_ps(x[0]), even[i]);
+            odd[i] = _mm512_fmadd_ps(second, _mm512_set1_ps(x[1]), odd[i]);
+        }
+    }
+    for (int i = 0; i < n; i++) {
+        if (c < w->columns) {
+            __m512 x = _mm512_set1_ps(value[(int64_t)i * w->columns + c]);
+            even[i] = _mm512_fmadd_ps(load_floats(format, data), x, even[i]);
+        }
+        _mm512_mask_storeu_ps(out + i * stride + tile * PACK_TILE_ROWS, rows_mask(w, tile),
+                              _mm512_add_ps(even[i], odd[i]));
+    }
+}
+
+/* Inputs of one token of a group, for the blocks of a tile. */
+typedef struct token_blocks {
+    const int8_t *q;
+    const float *scale;
+    const int32_t *sum;
+} token_blocks;
+
+INLINE token_blocks token_at(const activations *x, int32_t token) {
+    return (token_blocks){x->q + (int64_t)token * x->columns, x->scale + (int64_t)token * (x->columns / PACK_BLOCK),
+                          x->sum + (int64_t)token * (x->columns / PACK_SUB_BLOCK)};
+}
+
+/* Nibbles are 0..15; Q4 means them less 8, which is taken from the sum of the activations. */
+INLINE void group_nibbles(bool with_minimum, const packed_matrix *w, int32_t tile, const activations *x, int32_t first,
+                          int n, float *out, int64_t stride) {
+    const size_t block_bytes = with_minimum ? 320 : 288;
+    const uint8_t *data = w->data + (size_t)tile * w->tile_bytes;
+    const __m512i mask = _mm512_set1_epi8(0x0F);
+    token_blocks token[GROUP];
+    __m512 row_sum[GROUP];
+    for (int i = 0; i < n; i++) {
+        token[i] = token_at(x, first + i);
+        row_sum[i] = _mm512_setzero_ps();
+    }
+    for (int32_t b = 0; b < w->columns / PACK_BLOCK; b++, data += block_bytes) {
+        __m512i low[4], high[4];
+        for (int v = 0; v < 4; v++) {
+            __m512i both = _mm512_loadu_si512(data + 64 * v);
+            low[v] = _mm512_and_si512(both, mask);
+            high[v] = _mm512_and_si512(_mm512_srli_epi16(both, 4), mask);
+            _mm_prefetch((const char *)data + PREFETCH_BYTES + 64 * v, _MM_HINT_T0);
+        }
+        __m512 scale = load_halves(data + 256);
+        for (int i = 0; i < n; i++) {
+            const int8_t *q = token[i].q + b * PACK_BLOCK;
+            int32_t total = token[i].sum[2 * b] + token[i].sum[2 * b + 1];
+            __m512i dot = with_minimum ? _mm512_setzero_si512() : _mm512_set1_epi32(-8 * total);
+            for (int v = 0; v < 4; v++) {
+                dot = _mm512_dpbusd_epi32(dot, low[v], broadcast4(q + 4 * v));
+                dot = _mm512_dpbusd_epi32(dot, high[v], broadcast4(q + 16 + 4 * v));
+            }
+            float token_scale = token[i].scale[b];
+            row_sum[i] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), _mm512_mul_ps(scale, _mm512_set1_ps(token_scale)),
+                                         row_sum[i]);
+            if (with_minimum) {
+                row_sum[i] = _mm512_fmadd_ps(load_halves(data + 288), _mm512_set1_ps(token_scale * (float)total),
+                                             row_sum[i]);
+            }
+        }
+    }
+    for (int i = 0; i < n; i++) {
+        _mm512_mask_storeu_ps(out + i * stride + tile * PACK_TILE_ROWS, rows_mask(w, tile), row_sum[i]);
+    }
+}
+
+/* Bytes are signed; the instruction wants them unsigned, so 128 is added here and taken off again by the sum. */
+INLINE void group_bytes(bool sub_scales, const packed_matrix *w, int32_t tile, const activations *x, int32_t first,
+                        int n, float *out, int64_t stride) {
+    const size_t block_bytes = sub_scales ? 640 : 544;
+    const uint8_t *data = w->data + (size_t)tile * w->tile_bytes;
+    const __m512i flip = _mm512_set1_epi8((char)0x80);
+    token_blocks token[GROUP];
+    __m512 row_sum[GROUP];
+    for (int i = 0; i < n; i++) {
+        token[i] = token_at(x, first + i);
+        row_sum[i] = _mm512_setzero_ps();
+    }
+    for (int32_t b = 0; b < w->columns / PACK_BLOCK; b++, data += block_bytes) {
+        __m512i weight[8];
+        for (int v = 0; v < 8; v++) {
+            weight[v] = _mm512_xor_si512(_mm512_loadu_si512(data + 64 * v), flip);
+            _mm_prefetch((const char *)data + PREFETCH_BYTES + 64 * v, _MM_HINT_T0);
+        }
+        for (int i = 0; i < n; i++) {
+            const int8_t *q = token[i].q + b * PACK_BLOCK;
+            __m512i dot[2];
+            for (int half = 0; half < 2; half++) {
+                dot[half] = _mm512_set1_epi32(-128 * token[i].sum[2 * b + half]);
+                for (int v = 4 * half; v < 4 * half + 4; v++) {
+                    dot[half] = _mm512_dpbusd_epi32(dot[half], weight[v], broadcast4(q + 4 * v));
+                }
+            }
+            __m512 token_scale = _mm512_set1_ps(token[i].scale[b]);
+            if (sub_scales) {
+                __m512 both = _mm512_mul_ps(_mm512_cvtepi32_ps(dot[0]), _mm512_loadu_ps(data + 512));
+                both = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot[1]), _mm512_loadu_ps(data + 576), both);
+                row_sum[i] = _mm512_fmadd_ps(both, token_scale, row_sum[i]);
+            } else {
+                __m512 sum = _mm512_cvtepi32_ps(_mm512_add_epi32(dot[0], dot[1]));
+                __m512 scale = _mm512_mul_ps(load_halves(data + 512), token_scale);
+                row_sum[i] = _mm512_fmadd_ps(sum, scale, row_sum[i]);
+            }
+        }
+    }
+    for (int i = 0; i < n; i++) {
+        _mm512_mask_storeu_ps(out + i * stride + tile * PACK_TILE_ROWS, rows_mask(w, tile), row_sum[i]);
+    }
+}
+
+/* Runs `call` with n a constant of the compiler, so that the sums of a group stay in registers. */
+#define FOR_EACH_GROUP(call)                                     \
+    for (int32_t first = 0; first < n_tokens; first += GROUP) {  \
+        float *to = out + first * stride;                        \
+        switch (n_tokens - first < GROUP ? n_tokens - first : GROUP) { \
+        case 1: { enum { n = 1 }; call; break; }                 \
+        case 2: { enum { n = 2 }; call; break; }                 \
+        case 3: { enum { n = 3 }; call; break; }                 \
+        case 4: { enum { n = 4 }; call; break; }                 \
+        case 5: { enum { n = 5 }; call; break; }                 \
+        case 6: { enum { n = 6 }; call; break; }                 \
+        case 7: { enum { n = 7 }; call; break; }                 \
+        default: { enum { n = GROUP }; call; break; }            \
+        }                                                        \
+    }
+
+#define DEFINE_MATMUL(name, call)                                                                              \
+    static void name(const packed_matrix *w, int32_t tile, const activations *x, int32_t n_tokens, float *out, \
+                     int64_t stride) {                                                                         \
+        FOR_EACH_GROUP(call)                                                                                   \
+    }
+
+DEFINE_MATMUL(matmul_f32, group_float(PACK_F32, w, tile, x->value + (int64_t)first * w->columns, n, to, stride))
+DEFINE_MATMUL(matmul_f16, group_float(PACK_F16, w, tile, x->value + (int64_t)first * w->columns, n, to, stride))
+DEFINE_MATMUL(matmul_bf16, group_float(PACK_BF16, w, tile, x->value + (int64_t)first * w->columns, n, to, stride))
+DEFINE_MATMUL(matmul_q4, group_nibbles(false, w, tile, x, first, n, to, stride))
+DEFINE_MATMUL(matmul_q4m, group_nibbles(true, w, tile, x, first, n, to, stride))
+DEFINE_MATMUL(matmul_q8, group_bytes(false, w, tile, x, first, n, to, stride))
+DEFINE_MATMUL(matmul_q8s, group_bytes(true, w, tile, x, first, n, to, stride))
+
+/*
+ * e^x within 2 units in the last place: 2^n times a polynomial in the rest, |rest| <= ln(2) / 2.
+ * Below -87.3 the result is 0 or subnormal, which scalef gives by itself; above 88.7 infinity. The
+ * clamps keep the rest small; the order of their operands lets a NaN through.
+ */
+INLINE __m512 exp_ps(__m512 x) {
+    x = _mm512_min_ps(_mm512_set1_ps(89.0f), _mm512_max_ps(_mm512_set1_ps(-104.0f), x));
+    __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(1.44269504f)), _MM_FROUND_TO_NEAREST_INT);
+    __m512 rest = _mm512_fnmadd_ps(n, _mm512_set1_ps(0.693359375f), x);
+    rest = _mm512_fnmadd_ps(n, _mm512_set1_ps(-2.12194440e-4f), rest);
+    __m512 p = _mm512_set1_ps(1.0f / 5040);
+    p = _mm512_fmadd_ps(p, rest, _mm512_set1_ps(1.0f / 720));
+    p = _mm512_fmadd_ps(p, rest, _mm512_set1_ps(1.0f / 120));
+    p = _mm512_fmadd_ps(p, rest, _mm512_set1_ps(1.0f / 24));
+    p = _mm512_fmadd_ps(p, rest, _mm512_set1_ps(1.0f / 6));
+    p = _mm512_fmadd_ps(p, rest, _mm512_set1_ps(0.5f));
+    p = _mm512_fmadd_ps(p, rest, _mm512_set1_ps(1.0f));
+    p = _mm512_fmadd_ps(p, rest, _mm512_set1_ps(1.0f));
+    return _mm512_scalef_ps(p, n);
+}
+
+/* Mask of the first n lanes, all for n >= 16. */
+INLINE __mmask16 first_lanes(int32_t n) {
+    return n >= 16 ? (__mmask16)0xFFFF : (__mmask16)((1u << n) - 1);
+}
+
+INLINE __m512 load_row(const uint16_t *row, int32_t i, int32_t head_dim) {
+    return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(first_lanes(head_dim - i), row + i));
+}
+
+static float dot_row(const float *query, const uint16_t *row, int32_t head_dim) {
+    __m512 sum = _mm512_setzero_ps();
+    for (int32_t i = 0; i < head_dim; i += 16) {
+        sum = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(first_lanes(head_dim - i), query + i), load_row(row, i, head_dim),
+                              sum);
+    }
+    return _mm512_reduce_add_ps(sum);
+}
+
+/* Exponentials of n_path scores less the largest, in place; returns their sum, lane = position mod 16. */
+static float exponentials(float *scores, int32_t n_path, float largest) {
+    __m512 total = _mm512_setzero_ps();
+    for (int32_t p = 0; p < n_path; p += ATTEND_LANES) {
+        __mmask16 lanes = first_lanes(n_path - p);
+        __m512 x = _mm512_sub_ps(_mm512_maskz_loadu_ps(lanes, scores + p), _mm512_set1_ps(largest));
+        __m512 e = _mm512_maskz_mov_ps(lanes, exp_ps(x));
+        _mm512_mask_storeu_ps(scores + p, lanes, e);
+        total = _mm512_add_ps(total, e);
+    }
+    return _mm512_reduce_add_ps(total);
+}
+
+/* Weighted sum of values for up to 64 dimensions from `first`, in position order. */
+INLINE void weigh_values(const attend_args *a, const float *scores, float total, int32_t first, float *out) {
+    __m512 sum[4];
+    for (int k = 0; k < 4; k++) {
+        sum[k] = _mm512_setzero_ps();
+    }
+    for (int32_t p = 0; p < a->n_path; p++) {
+        const uint16_t *row = a->values + (int64_t)attend_slot(a, p) * a->head_dim;
+        __m512 weight = _mm512_set1_ps(scores[p]);
+        for (int k = 0; k < 4; k++) {
+            if (first + 16 * k < a->head_dim) {
+                sum[k] = _mm512_fmadd_ps(weight, load_row(row, first + 16 * k, a->head_dim), sum[k]);
+            }
+        }
+    }
+    for (int k = 0; k < 4 && first + 16 * k < a->head_dim; k++) {
+        _mm512_mask_storeu_ps(out + first + 16 * k, first_lanes(a->head_dim - first - 16 * k),
+                              _mm512_div_ps(sum[k], _mm512_set1_ps(total)));
+    }
+}
+
+static void attend(const attend_args *a, float *scores, float *out) {
+    float largest = -INFINITY;
+    for (int32_t p = 0; p < a->n_path; p++) {
+        scores[p] = dot_row(a->query, a->keys + (int64_t)attend_slot(a, p) * a->head_dim, a->head_dim) * a->scale;
+        if (scores[p] > largest) largest = scores[p];
+    }
+    float total = exponentials(scores, a->n_path, largest);
+    for (int32_t first = 0; first < a->head_dim; first += 64) {
+        weigh_values(a, scores, total, first, out);
+    }
+}
+
+static void silu_multiply(float *gate, const float *up, int32_t n) {
+    for (int32_t i = 0; i < n; i += 16) {
+        __mmask16 lanes = first_lanes(n - i);
+        __m512 g = _mm512_maskz_loadu_ps(lanes, gate + i);
+        __m512 e = exp_ps(_mm512_sub_ps(_mm512_setzero_ps(), g));
+        __m512 silu = _mm512_div_ps(g, _mm512_add_ps(_mm512_set1_ps(1.0f), e));
+        _mm512_mask_storeu_ps(gate + i, lanes, _mm512_mul_ps(silu, _mm512_maskz_loadu_ps(lanes, up + i)));
+    }
+}
+
+static void to_half(const float *in, uint16_t *out, int32_t n) {
+    for (int32_t i = 0; i < n; i += 16) {
+        __mmask16 lanes = first_lanes(n - i);
+        __m256i half = _mm512_cvtps_ph(_mm512_maskz_loadu_ps(lanes, in + i), _MM_FROUND_TO_NEAREST_INT);
+        _mm256_mask_storeu_epi16(out + i, lanes, half);
+    }
+}
+
+const kernels kernels_avx512 = {
+    .name = "avx512",
+    .rates = {.bytes = 12000, .quantised_macs = 60000, .float_macs = 15000, .attention_macs = 4000},
+    .quantise = quantise,
+    .matmul = {matmul_f32, matmul_f16, matmul_bf16, matmul_q4, matmul_q4m, matmul_q8, matmul_q8s},
+    .attend = attend,
+    .silu_multiply = silu_multiply,
+    .to_half = to_half,
+};

@@ -1,0 +1,55 @@
+/*
+ * The team of compute threads (contract 5 of docs/ARCHITECTURE.md).
+ *
+ * Guarantee: while the owner is outside team_run for longer than spin_us_max, and from the start of
+ * team_rest, every other member is parked and uses no CPU time. Members claim tiles of a job from a
+ * shared counter, so a slow one takes fewer. The owner is member 0 and works too.
+ *
+ * Thread: open, run, rest, sample and close belong to the owner, the thread that opened the team.
+ * team_interrupt may be called from any thread and from signal handlers.
+ */
+#ifndef COMPUTE_TEAM_H
+#define COMPUTE_TEAM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sereno/engine.h"
+#include "sereno/error.h"
+
+enum { TEAM_MAX = 64, TEAM_TILES_MAX = 0x7FFF };
+
+typedef struct team team;
+
+typedef struct team_options {
+    int n_threads;        /* 1..TEAM_MAX, the owner included */
+    sereno_sched sched;   /* class of all members; the owner's changes when the team opens, for good */
+    const int *cpus;      /* cores they may run on (borrowed while opening); n_cpus 0: as the process may */
+    int n_cpus;
+    uint32_t spin_us_max; /* how long a member that waits for work spins before it parks */
+} team_options;
+
+/* Starts the members. SERENO_ERR_SYSTEM names what was refused. On failure *out is NULL. */
+int team_open(const team_options *options, team **out, sereno_error *err);
+
+/* Ends the members and frees. NULL is fine. */
+void team_close(team **t);
+
+/* Calls fn(ctx, tile, member) once for each tile in [0, n_tiles), on any member, and waits for all. */
+typedef void (*team_fn)(void *ctx, int32_t tile, int32_t member);
+void team_run(team *t, team_fn fn, void *ctx, int32_t n_tiles);
+
+/* Parks every member and sleeps for duration_ns, or until team_interrupt. */
+void team_rest(team *t, uint64_t duration_ns);
+
+/* Ends the present rest, or the next if none is under way. Async-signal-safe. */
+void team_interrupt(team *t);
+
+int team_size(const team *t);
+/* Kernel ids of the members, team_size of them; valid until close. */
+const int *team_thread_ids(const team *t);
+
+/* CPU time and run delay of all members since they began (schedstat), nanoseconds; false if the system has none. */
+bool team_sample(team *t, uint64_t *cpu_ns, uint64_t *run_delay_ns);
+
+#endif

@@ -1,0 +1,316 @@
+/* The native engine: places the inputs of a pass, runs its plan with a boundary after each subgraph. */
+#include "native.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "error.h"
+
+enum { SEQUENCES_MAX = 64, SAMPLE_INTERVAL_NS = 2000000 };
+
+static native_engine *native(sereno_engine *e) {
+    return (native_engine *)(void *)e;
+}
+
+static const native_engine *native_const(const sereno_engine *e) {
+    return (const native_engine *)(const void *)e;
+}
+
+/* ---- Placing ---- */
+
+static int place_error(int32_t i, const char *problem, sereno_error *err) {
+    return err_set(err, SERENO_ERR_INVALID, "input %d of the pass: %s", i, problem);
+}
+
+/*
+ * Position, slot and path of an input. Computed tokens take the slots after the kept ones, in order.
+ * As long as a token and all its ancestors so come to lie at their positions, the path is contiguous.
+ */
+static int place_input(native_engine *e, int32_t i, const sereno_input *in, int32_t *n_of_sequence, sereno_error *err) {
+    placed_input *p = &e->inputs[i];
+    if (in->token < 0 || in->token >= e->info.n_vocab) return place_error(i, "no such token", err);
+    if (in->sequence < 0 || in->sequence >= e->info.n_sequences) return place_error(i, "no such sequence", err);
+    const placed_input *parent = NULL;
+    if (in->parent != -1) {
+        if (in->parent < 0 || in->parent >= i) return place_error(i, "its parent is not an earlier input", err);
+        parent = &e->inputs[in->parent];
+        if (parent->sequence != in->sequence) return place_error(i, "its parent is of another sequence", err);
+    }
+    int32_t length = e->kv.length[in->sequence];
+    p->token = in->token;
+    p->sequence = in->sequence;
+    p->parent = in->parent;
+    p->position = parent ? parent->position + 1 : length;
+    p->slot = length + n_of_sequence[in->sequence]++;
+    p->n_contiguous = parent ? parent->n_contiguous : length;
+    p->n_tail = parent ? parent->n_tail : 0;
+    if (p->position >= e->info.n_ctx) {
+        return err_set(err, SERENO_ERR_CONTEXT_FULL, "a token at position %d does not fit into a context of %d",
+                       p->position, e->info.n_ctx);
+    }
+    if (p->n_tail == 0 && p->slot == p->position) {
+        p->n_contiguous = p->position + 1;
+        return SERENO_OK;
+    }
+    if (p->n_tail > 0) memcpy(p->tail, parent->tail, (size_t)p->n_tail * sizeof *p->tail);
+    p->tail[p->n_tail++] = p->slot;
+    return SERENO_OK;
+}
+
+static int place_inputs(native_engine *e, const sereno_pass *pass, sereno_error *err) {
+    int32_t max = pass->plan == SERENO_PLAN_PREFILL ? SERENO_PREFILL_BATCH_MAX : SERENO_VERIFY_BATCH_MAX;
+    int32_t n_of_sequence[SEQUENCES_MAX] = {0};
+    if (pass->n_inputs < 1 || pass->n_inputs > max) {
+        return err_set(err, SERENO_ERR_INVALID, "a pass of %d inputs; 1 to %d are allowed", pass->n_inputs, max);
+    }
+    memset(e->pending, 0, (size_t)e->info.n_sequences * sizeof *e->pending);
+    e->n_inputs = e->n_logits = 0;
+    for (int32_t i = 0; i < pass->n_inputs; i++) {
+        int status = place_input(e, i, &pass->inputs[i], n_of_sequence, err);
+        if (status) return status;
+        e->logits_row[i] = -1;
+        if (pass->inputs[i].wants_logits) {
+            e->logits_row[i] = e->n_logits;
+            e->logits_input[e->n_logits++] = i;
+        }
+    }
+    e->n_inputs = pass->n_inputs;
+    return SERENO_OK;
+}
+
+/* ---- Running ---- */
+
+static void sample_team(native_engine *e, sereno_boundary *b) {
+    if (e->sampled_ns == 0 || b->now_ns - e->sampled_ns >= SAMPLE_INTERVAL_NS) {
+        if (!team_sample(e->team, &e->cpu_ns, &e->run_delay_ns)) return;
+        e->sampled_ns = b->now_ns;
+    }
+    b->cpu_ns = e->cpu_ns;
+    b->run_delay_ns = e->run_delay_ns;
+    b->sample_age_ns = b->now_ns - e->sampled_ns;
+}
+
+/* Asks the observer until it says something other than sleep. */
+static bool may_continue(native_engine *e, const sereno_pass *pass, sereno_boundary *b) {
+    uint64_t ended_ns = b->now_ns;
+    for (;;) {
+        sample_team(e, b);
+        sereno_verdict verdict = pass->observer(pass->observer_ctx, b);
+        if (verdict.action != SERENO_SLEEP) return verdict.action == SERENO_CONTINUE;
+        team_rest(e->team, (uint64_t)verdict.sleep_us * 1000);
+        b->now_ns = sereno_now_ns(e->clock);
+        b->slept_ns = b->now_ns - ended_ns;
+    }
+}
+
+static bool run_plan(native_engine *e, const sereno_pass *pass, const plan *p) {
+    uint64_t start = sereno_now_ns(e->clock);
+    for (int32_t i = 0; i < p->n; i++) {
+        const subgraph *s = &p->subgraphs[i];
+        if (s->kind == SERENO_SUBGRAPH_HEAD && e->n_logits == 0) break;
+        native_run_subgraph(e, s, p->batch);
+        if (!pass->observer) continue;
+        sereno_boundary b = {.plan = pass->plan,
+                             .kind = s->kind,
+                             .subgraph = i,
+                             .n_subgraphs = p->n,
+                             .batch = pass->n_inputs,
+                             .now_ns = sereno_now_ns(e->clock)};
+        b.wall_ns = b.now_ns - start;
+        if (!may_continue(e, pass, &b)) return false;
+        start = sereno_now_ns(e->clock);
+    }
+    return true;
+}
+
+static int native_pass(sereno_engine *base, const sereno_pass *pass, sereno_error *err) {
+    native_engine *e = native(base);
+    int status = place_inputs(e, pass, err);
+    if (!status) {
+        int32_t context = 0;
+        for (int32_t i = 0; i < e->n_inputs; i++) {
+            if (e->inputs[i].position >= context) context = e->inputs[i].position + 1;
+        }
+        if (!run_plan(e, pass, plans_find(&e->plans, e->n_inputs, context))) {
+            status = err_set(err, SERENO_ERR_ABANDONED, "the pass was abandoned");
+        }
+    }
+    if (status) {
+        e->n_inputs = e->n_logits = 0;
+        return status;
+    }
+    for (int32_t i = 0; i < e->n_inputs; i++) {
+        e->pending[e->inputs[i].sequence] = true;
+    }
+    return SERENO_OK;
+}
+
+/* ---- The rest of the contract ---- */
+
+static const sereno_engine_info *native_info(const sereno_engine *base) {
+    return &native_const(base)->info;
+}
+
+static const float *native_logits(const sereno_engine *base, int32_t i) {
+    const native_engine *e = native_const(base);
+    assert(i >= 0 && i < e->n_inputs && e->logits_row[i] >= 0);
+    return (const float *)(const void *)e->logits.data + (int64_t)e->logits_row[i] * e->info.n_vocab;
+}
+
+static int check_sequence(const native_engine *e, int32_t sequence, sereno_error *err) {
+    if (sequence >= 0 && sequence < e->info.n_sequences) return SERENO_OK;
+    return err_set(err, SERENO_ERR_INVALID, "sequence %d; there are %d", sequence, e->info.n_sequences);
+}
+
+static int native_keep(sereno_engine *base, int32_t sequence, const int32_t *path, int32_t n, sereno_error *err) {
+    native_engine *e = native(base);
+    int status = check_sequence(e, sequence, err);
+    if (status) return status;
+    if (!e->pending[sequence]) {
+        return err_set(err, SERENO_ERR_INVALID, "sequence %d has no computed tokens to keep", sequence);
+    }
+    for (int32_t k = 0; k < n; k++) {
+        int32_t i = path[k];
+        if (i < 0 || i >= e->n_inputs || e->inputs[i].sequence != sequence ||
+            e->inputs[i].parent != (k == 0 ? -1 : path[k - 1])) {
+            return err_set(err, SERENO_ERR_INVALID, "input %d does not continue the path to keep", i);
+        }
+    }
+    int32_t length = e->kv.length[sequence];
+    for (int32_t k = 0; k < n; k++) { /* slots of a path ascend, so no row is overwritten before it moved */
+        int32_t slot = e->inputs[path[k]].slot;
+        if (slot != length + k) kv_copy_slot(&e->kv, sequence, slot, length + k);
+    }
+    e->kv.length[sequence] = length + n;
+    e->pending[sequence] = false;
+    return SERENO_OK;
+}
+
+static int32_t native_length(const sereno_engine *base, int32_t sequence) {
+    const native_engine *e = native_const(base);
+    assert(sequence >= 0 && sequence < e->info.n_sequences);
+    return e->kv.length[sequence];
+}
+
+static int native_truncate(sereno_engine *base, int32_t sequence, int32_t length, sereno_error *err) {
+    native_engine *e = native(base);
+    int status = check_sequence(e, sequence, err);
+    if (status) return status;
+    if (length < 0 || length > e->kv.length[sequence]) {
+        return err_set(err, SERENO_ERR_INVALID, "cannot truncate a sequence of %d tokens to %d",
+                       e->kv.length[sequence], length);
+    }
+    e->kv.length[sequence] = length;
+    e->pending[sequence] = false;
+    return SERENO_OK;
+}
+
+static void native_interrupt(sereno_engine *base) {
+    team_interrupt(native(base)->team);
+}
+
+static void native_close(sereno_engine *base) {
+    native_engine *e = native(base);
+    team_close(&e->team);
+    weights_close(&e->weights);
+    plans_close(&e->plans);
+    kv_close(&e->kv);
+    scratch_close(&e->scratch);
+    memory_close(&e->logits);
+    free(e->pending);
+    free(e);
+}
+
+static const sereno_engine_ops native_ops = {
+    .info = native_info,
+    .pass = native_pass,
+    .logits = native_logits,
+    .keep = native_keep,
+    .length = native_length,
+    .truncate = native_truncate,
+    .interrupt = native_interrupt,
+    .close = native_close,
+};
+
+/* ---- Opening ---- */
+
+sereno_engine_options sereno_engine_defaults(const sereno_model *model) {
+    enum { CTX_DEFAULT = 4096 };
+    uint32_t trained = sereno_model_describe(model)->n_ctx_train;
+    return (sereno_engine_options){
+        .n_threads = 1,
+        .n_ctx = trained < CTX_DEFAULT ? (int32_t)trained : CTX_DEFAULT,
+        .n_sequences = 1,
+        .sched = SERENO_SCHED_IDLE,
+        .subgraph_us_max = 1000,
+        .spin_us_max = 50,
+    };
+}
+
+static int check_range(const char *what, int64_t value, int64_t low, int64_t high, sereno_error *err) {
+    if (value >= low && value <= high) return SERENO_OK;
+    return err_set(err, SERENO_ERR_INVALID, "%s is %lld; %lld to %lld are allowed", what, (long long)value,
+                   (long long)low, (long long)high);
+}
+
+static int check_options(const sereno_model_info *m, const sereno_engine_options *o, sereno_error *err) {
+    int status;
+    if ((status = check_range("the number of threads", o->n_threads, 1, TEAM_MAX, err)) ||
+        (status = check_range("the context length", o->n_ctx, 1, m->n_ctx_train, err)) ||
+        (status = check_range("the number of sequences", o->n_sequences, 1, SEQUENCES_MAX, err)) ||
+        (status = check_range("the longest subgraph in microseconds", o->subgraph_us_max, 50, 1000000, err)) ||
+        (status = check_range("the longest spin in microseconds", o->spin_us_max, 0, 10000, err)) ||
+        (status = check_range("the scheduling class", o->sched, SERENO_SCHED_IDLE, SERENO_SCHED_NORMAL, err))) {
+        return status;
+    }
+    return SERENO_OK;
+}
+
+static int open_parts(native_engine *e, const sereno_engine_options *o, sereno_error *err) {
+    const sereno_model_info *m = sereno_model_describe(e->model);
+    team_options team = {o->n_threads, o->sched, o->cpus, o->n_cpus, o->spin_us_max};
+    int status = check_options(m, o, err);
+    if (status || (status = kernels_find(o->isa, &e->kernels, err)) || (status = team_open(&team, &e->team, err)) ||
+        (status = weights_open(&e->weights, e->model, o, e->team, err)) ||
+        (status = plans_open(&e->plans, &e->weights, m, &e->kernels->rates, o->n_ctx, o->subgraph_us_max, err)) ||
+        (status = kv_open(&e->kv, m, o->n_ctx, o->n_sequences, err)) ||
+        (status = scratch_open(&e->scratch, m, o->n_ctx, o->n_threads, err))) {
+        return status;
+    }
+    size_t logits_bytes = (size_t)BATCH_MAX * m->n_vocab * sizeof(float);
+    e->pending = calloc((size_t)o->n_sequences, sizeof *e->pending);
+    if (!e->pending || !memory_open(&e->logits, logits_bytes)) return err_no_memory(err, "logits", logits_bytes);
+    e->info = (sereno_engine_info){
+        .isa = e->kernels->name,
+        .n_vocab = (int32_t)m->n_vocab,
+        .n_ctx = o->n_ctx,
+        .n_sequences = o->n_sequences,
+        .n_threads = o->n_threads,
+        .weight_bytes = e->weights.packed.size,
+        .kv_bytes = e->kv.storage.size,
+    };
+    return SERENO_OK;
+}
+
+int sereno_engine_open(const sereno_model *model, const sereno_engine_options *options, sereno_engine **out,
+                       sereno_error *err) {
+    *out = NULL;
+    native_engine *e = calloc(1, sizeof *e);
+    if (!e) return err_no_memory(err, "an engine", sizeof *e);
+    e->base.ops = &native_ops;
+    e->model = model;
+    e->clock = sereno_clock_system();
+    int status = open_parts(e, options, err);
+    if (status) {
+        native_close(&e->base);
+        return status;
+    }
+    *out = &e->base;
+    return SERENO_OK;
+}
+
+void sereno_engine_close(sereno_engine **engine) {
+    if (*engine) (*engine)->ops->close(*engine);
+    *engine = NULL;
+}

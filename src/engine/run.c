@@ -1,0 +1,241 @@
+/* What each kind of subgraph does. Work is split over the team by rows, heads and tokens only. */
+#include <math.h>
+#include <string.h>
+
+#include "error.h"
+#include "native.h"
+#include "ops.h"
+
+enum { CLAIMS_PER_THREAD = 8, ALIGN_FLOATS = 16 };
+
+static size_t padded(size_t n) {
+    return (n + ALIGN_FLOATS - 1) / ALIGN_FLOATS * ALIGN_FLOATS;
+}
+
+int scratch_open(scratch *s, const sereno_model_info *m, int32_t n_ctx, int32_t n_threads, sereno_error *err) {
+    size_t q = (size_t)m->n_heads * m->head_dim, kv = (size_t)m->n_kv_heads * m->head_dim;
+    size_t widest = m->n_ff > m->n_embd ? m->n_ff : m->n_embd;
+    if (q > widest) widest = q;
+    *s = (scratch){.scores_stride = (int64_t)padded((size_t)n_ctx)};
+    const struct {
+        float **at;
+        size_t n;
+    } parts[] = {
+        {&s->x, BATCH_MAX * (size_t)m->n_embd},
+        {&s->normed, BATCH_MAX * (size_t)m->n_embd},
+        {&s->q, BATCH_MAX * q},
+        {&s->k, BATCH_MAX * kv},
+        {&s->v, BATCH_MAX * kv},
+        {&s->attended, BATCH_MAX * q},
+        {&s->gate, BATCH_MAX * (size_t)m->n_ff},
+        {&s->up, BATCH_MAX * (size_t)m->n_ff},
+        {&s->delta, BATCH_MAX * (size_t)m->n_embd},
+        {&s->angles, BATCH_MAX * (size_t)m->rope_dims},
+        {&s->scores, (size_t)n_threads * (size_t)s->scores_stride},
+        {&s->act.scale, BATCH_MAX * widest / PACK_BLOCK},
+        {(float **)(void *)&s->act.sum, BATCH_MAX * widest / PACK_SUB_BLOCK},
+        {(float **)(void *)&s->act.q, BATCH_MAX * widest / sizeof(float)},
+    };
+    size_t total = 0;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        total += padded(parts[i].n);
+    }
+    if (!memory_open(&s->storage, total * sizeof(float))) {
+        return err_no_memory(err, "activations", total * sizeof(float));
+    }
+    float *at = (float *)(void *)s->storage.data;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        *parts[i].at = at;
+        at += padded(parts[i].n);
+    }
+    return SERENO_OK;
+}
+
+void scratch_close(scratch *s) {
+    memory_close(&s->storage);
+    *s = (scratch){0};
+}
+
+/* Splits [begin, end) into runs for the team to claim, and calls fn for each index. */
+typedef struct split {
+    native_engine *e;
+    void (*each)(native_engine *e, void *ctx, int32_t index, int32_t member);
+    void *ctx;
+    int32_t begin, end, chunk;
+} split;
+
+static void run_chunk(void *ctx, int32_t chunk, int32_t member) {
+    split *s = ctx;
+    int32_t from = s->begin + chunk * s->chunk;
+    int32_t to = from + s->chunk < s->end ? from + s->chunk : s->end;
+    for (int32_t i = from; i < to; i++) {
+        s->each(s->e, s->ctx, i, member);
+    }
+}
+
+static void for_each(native_engine *e, int32_t begin, int32_t end,
+                     void (*each)(native_engine *e, void *ctx, int32_t index, int32_t member), void *ctx) {
+    int32_t n = end - begin, claims = team_size(e->team) * CLAIMS_PER_THREAD;
+    split s = {e, each, ctx, begin, end, (n + claims - 1) / claims};
+    if (n > 0) team_run(e->team, run_chunk, &s, (n + s.chunk - 1) / s.chunk);
+}
+
+/* A product of the inputs in scratch.act with the matrices of a subgraph. */
+typedef struct product {
+    int n;
+    const packed_matrix *matrix[3];
+    float *out[3];
+    bool adds_to_x; /* the rows computed are added to the residual stream */
+    int32_t n_tokens;
+} product;
+
+static void product_tile(native_engine *e, void *ctx, int32_t tile, int32_t member) {
+    (void)member;
+    const product *p = ctx;
+    int i = 0;
+    for (; tile >= p->matrix[i]->n_tiles; i++) {
+        tile -= p->matrix[i]->n_tiles;
+    }
+    const packed_matrix *m = p->matrix[i];
+    e->kernels->matmul[m->format](m, tile, &e->scratch.act, p->n_tokens, p->out[i], m->rows);
+    if (!p->adds_to_x) return;
+    int32_t first = tile * PACK_TILE_ROWS;
+    int32_t n_rows = m->rows - first < PACK_TILE_ROWS ? m->rows - first : PACK_TILE_ROWS;
+    for (int64_t t = 0; t < p->n_tokens; t++) {
+        op_add(e->scratch.x + t * m->rows + first, p->out[i] + t * m->rows + first, n_rows);
+    }
+}
+
+static void run_product(native_engine *e, const subgraph *s, product *p) {
+    p->n = plan_matrices(&e->weights, s, p->matrix);
+    for_each(e, s->begin, s->end, product_tile, p);
+}
+
+/* How the inputs of a product are made, token by token, before its first slice. */
+typedef struct preparation {
+    const subgraph *subgraph;
+    const float *norm; /* weights, NULL: no norm */
+    bool quantise;
+} preparation;
+
+static void prepare_token(native_engine *e, void *ctx, int32_t token, int32_t member) {
+    (void)member;
+    const preparation *p = ctx;
+    const sereno_model_info *m = &e->model->info;
+    scratch *s = &e->scratch;
+    int32_t n_embd = (int32_t)m->n_embd, n_ff = (int32_t)m->n_ff;
+    int64_t source = p->subgraph->kind == SERENO_SUBGRAPH_HEAD ? e->logits_input[token] : token;
+    float *x = s->x + source * n_embd;
+    if (p->subgraph->kind == SERENO_SUBGRAPH_QKV && p->subgraph->layer == 0) {
+        const gguf_tensor *embedding = e->weights.embedding;
+        pack_unpack_row(embedding->type, embedding->data, e->inputs[token].token, n_embd, x);
+        op_rope_angles(e->inputs[token].position, m->rope_base, (int32_t)m->rope_dims,
+                       s->angles + (int64_t)token * m->rope_dims);
+    }
+    if (p->norm) op_rms_norm(x, p->norm, m->norm_epsilon, n_embd, s->normed + (int64_t)token * n_embd);
+    if (p->subgraph->kind == SERENO_SUBGRAPH_DOWN) {
+        e->kernels->silu_multiply(s->gate + (int64_t)token * n_ff, s->up + (int64_t)token * n_ff, n_ff);
+    }
+    if (p->quantise) e->kernels->quantise(&s->act, token);
+}
+
+static void prepare(native_engine *e, const subgraph *s, const float *norm, float *value, int32_t n_tokens) {
+    const packed_matrix *m[3];
+    int n = plan_matrices(&e->weights, s, m);
+    preparation p = {s, norm, false};
+    for (int i = 0; i < n; i++) {
+        p.quantise |= pack_is_quantised(m[i]->format);
+    }
+    e->scratch.act.value = value;
+    e->scratch.act.columns = m[0]->columns;
+    for_each(e, 0, n_tokens, prepare_token, &p);
+}
+
+/* Rotates queries and keys and puts keys and values into the cache. */
+static void store_token(native_engine *e, void *ctx, int32_t token, int32_t member) {
+    (void)member;
+    const sereno_model_info *m = &e->model->info;
+    const placed_input *in = &e->inputs[token];
+    int32_t layer = *(const int32_t *)ctx, head_dim = (int32_t)m->head_dim, rope_dims = (int32_t)m->rope_dims;
+    const float *angles = e->scratch.angles + (int64_t)token * rope_dims;
+    for (uint32_t h = 0; h < m->n_heads; h++) {
+        op_rope_neighbours(e->scratch.q + ((int64_t)token * m->n_heads + h) * head_dim, angles, rope_dims);
+    }
+    for (uint32_t h = 0; h < m->n_kv_heads; h++) {
+        int64_t from = ((int64_t)token * m->n_kv_heads + h) * head_dim, to = (int64_t)in->slot * head_dim;
+        op_rope_neighbours(e->scratch.k + from, angles, rope_dims);
+        e->kernels->to_half(e->scratch.k + from, kv_keys(&e->kv, in->sequence, layer, (int32_t)h) + to, head_dim);
+        e->kernels->to_half(e->scratch.v + from, kv_values(&e->kv, in->sequence, layer, (int32_t)h) + to, head_dim);
+    }
+}
+
+/* One head of one token. */
+typedef struct attention {
+    int32_t layer, batch;
+} attention;
+
+static void attend_unit(native_engine *e, void *ctx, int32_t unit, int32_t member) {
+    const attention *a = ctx;
+    const sereno_model_info *m = &e->model->info;
+    int32_t head = unit / a->batch, token = unit % a->batch, head_dim = (int32_t)m->head_dim;
+    if (token >= e->n_inputs) return;
+    const placed_input *in = &e->inputs[token];
+    int32_t kv_head = head / (int32_t)(m->n_heads / m->n_kv_heads);
+    int64_t at = ((int64_t)token * m->n_heads + head) * head_dim;
+    attend_args args = {
+        .head_dim = head_dim,
+        .scale = 1.0f / sqrtf((float)head_dim),
+        .query = e->scratch.q + at,
+        .keys = kv_keys(&e->kv, in->sequence, a->layer, kv_head),
+        .values = kv_values(&e->kv, in->sequence, a->layer, kv_head),
+        .n_path = in->position + 1,
+        .n_contiguous = in->n_contiguous,
+        .tail = in->tail,
+    };
+    e->kernels->attend(&args, e->scratch.scores + member * e->scratch.scores_stride, e->scratch.attended + at);
+}
+
+void native_run_subgraph(native_engine *e, const subgraph *s, int32_t batch) {
+    scratch *m = &e->scratch;
+    const layer_weights *layer = &e->weights.layers[s->layer];
+    product p = {.n_tokens = e->n_inputs};
+    switch (s->kind) {
+    case SERENO_SUBGRAPH_QKV:
+        if (s->first) prepare(e, s, layer->attn_norm, m->normed, e->n_inputs);
+        p.out[0] = m->q;
+        p.out[1] = m->k;
+        p.out[2] = m->v;
+        run_product(e, s, &p);
+        if (s->last) for_each(e, 0, e->n_inputs, store_token, (void *)(uintptr_t)&s->layer);
+        break;
+    case SERENO_SUBGRAPH_ATTENTION: {
+        attention a = {s->layer, batch};
+        for_each(e, s->begin, s->end, attend_unit, &a);
+        break;
+    }
+    case SERENO_SUBGRAPH_ATTN_OUT:
+        if (s->first) prepare(e, s, NULL, m->attended, e->n_inputs);
+        p.out[0] = m->delta;
+        p.adds_to_x = true;
+        run_product(e, s, &p);
+        break;
+    case SERENO_SUBGRAPH_GATE_UP:
+        if (s->first) prepare(e, s, layer->ffn_norm, m->normed, e->n_inputs);
+        p.out[0] = m->gate;
+        p.out[1] = m->up;
+        run_product(e, s, &p);
+        break;
+    case SERENO_SUBGRAPH_DOWN:
+        if (s->first) prepare(e, s, NULL, m->gate, e->n_inputs);
+        p.out[0] = m->delta;
+        p.adds_to_x = true;
+        run_product(e, s, &p);
+        break;
+    case SERENO_SUBGRAPH_HEAD:
+        if (s->first) prepare(e, s, e->weights.output_norm, m->normed, e->n_logits);
+        p.out[0] = (float *)(void *)e->logits.data;
+        p.n_tokens = e->n_logits;
+        run_product(e, s, &p);
+        break;
+    }
+}

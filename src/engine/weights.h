@@ -1,0 +1,42 @@
+/* A model's weights packed for the kernels, in the order in which a pass reads them. */
+#ifndef ENGINE_WEIGHTS_H
+#define ENGINE_WEIGHTS_H
+
+#include "memory.h"
+#include "model.h"
+#include "pack.h"
+#include "sereno/engine.h"
+#include "team.h"
+
+/* The matrices of a layer, in order of use. */
+typedef enum weight_matrix {
+    WEIGHT_Q,
+    WEIGHT_K,
+    WEIGHT_V,
+    WEIGHT_ATTN_OUT,
+    WEIGHT_GATE,
+    WEIGHT_UP,
+    WEIGHT_DOWN,
+    WEIGHT_MATRICES,
+} weight_matrix;
+
+typedef struct layer_weights {
+    packed_matrix matrix[WEIGHT_MATRICES];
+    const float *attn_norm, *ffn_norm;
+} layer_weights;
+
+typedef struct weights {
+    memory packed; /* all matrices, one after the other */
+    float *norms;
+    layer_weights *layers;
+    packed_matrix head;
+    const float *output_norm;
+    const gguf_tensor *embedding; /* rows are read from the model's file */
+} weights;
+
+/* Packs with the whole team. progress as in the options. The model must stay open. */
+int weights_open(weights *w, const sereno_model *model, const sereno_engine_options *options, team *team,
+                 sereno_error *err);
+void weights_close(weights *w);
+
+#endif

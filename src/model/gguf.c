@@ -1,0 +1,441 @@
+#include "gguf.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "error.h"
+
+enum {
+    DEFAULT_ALIGNMENT = 32,
+    MAX_ALIGNMENT = 1 << 20,
+    KEY_BYTES_MAX = 65535, /* the specification's limit */
+    KV_BYTES_MIN = 8 + 4 + 1,
+    TENSOR_BYTES_MIN = 8 + 4 + 8 + 4 + 8,
+    NAME_SHOWN = 64,
+};
+
+static const struct {
+    const char *name;
+    uint8_t bytes; /* 0: variable */
+} types[GGUF_TYPE_COUNT] = {
+    [GGUF_UINT8] = {"uint8", 1},     [GGUF_INT8] = {"int8", 1},       [GGUF_UINT16] = {"uint16", 2},
+    [GGUF_INT16] = {"int16", 2},     [GGUF_UINT32] = {"uint32", 4},   [GGUF_INT32] = {"int32", 4},
+    [GGUF_FLOAT32] = {"float32", 4}, [GGUF_BOOL] = {"bool", 1},       [GGUF_STRING] = {"string", 0},
+    [GGUF_ARRAY] = {"array", 0},     [GGUF_UINT64] = {"uint64", 8},   [GGUF_INT64] = {"int64", 8},
+    [GGUF_FLOAT64] = {"float64", 8},
+};
+
+/* Where we read; `what` is the key or tensor being read, for messages. */
+typedef struct reader {
+    const char *file;
+    const uint8_t *data;
+    size_t size, at;
+    gguf_string what;
+    sereno_error *err;
+} reader;
+
+#define SHOWN(s) (int)((s).size < NAME_SHOWN ? (s).size : NAME_SHOWN), (s).data
+
+static int bad(const reader *r, size_t offset, const char *problem) {
+    if (r->what.size) {
+        return err_set(r->err, SERENO_ERR_FORMAT, "%s: '%.*s' at byte %zu: %s", r->file, SHOWN(r->what),
+                       offset, problem);
+    }
+    return err_set(r->err, SERENO_ERR_FORMAT, "%s: at byte %zu: %s", r->file, offset, problem);
+}
+
+static int take(reader *r, void *out, size_t size) {
+    if (r->size - r->at < size) return bad(r, r->at, "the file ends here; it is cut short");
+    memcpy(out, r->data + r->at, size);
+    r->at += size;
+    return SERENO_OK;
+}
+
+static int take_string(reader *r, gguf_string *out) {
+    uint64_t size = 0;
+    size_t start = r->at;
+    int status = take(r, &size, sizeof size);
+    if (status) return status;
+    if (size > r->size - r->at) {
+        return err_set(r->err, SERENO_ERR_FORMAT,
+                       "%s: '%.*s' at byte %zu: a string of %" PRIu64 " bytes, but only %zu are left", r->file,
+                       SHOWN(r->what), start, size, r->size - r->at);
+    }
+    out->data = (const char *)r->data + r->at;
+    out->size = (size_t)size;
+    r->at += (size_t)size;
+    return SERENO_OK;
+}
+
+static int take_type(reader *r, gguf_type *out) {
+    uint32_t type = 0;
+    size_t start = r->at;
+    int status = take(r, &type, sizeof type);
+    if (status) return status;
+    if (type >= GGUF_TYPE_COUNT) return bad(r, start, "unknown value type");
+    *out = (gguf_type)type;
+    return SERENO_OK;
+}
+
+/* Moves over count elements of a type that is not an array. */
+static int skip_elements(reader *r, gguf_type type, uint64_t count) {
+    if (type == GGUF_STRING) {
+        gguf_string s;
+        for (uint64_t i = 0; i < count; i++) {
+            int status = take_string(r, &s);
+            if (status) return status;
+        }
+        return SERENO_OK;
+    }
+    size_t width = types[type].bytes;
+    if (count > (r->size - r->at) / width) {
+        return err_set(r->err, SERENO_ERR_FORMAT,
+                       "%s: '%.*s' at byte %zu: %" PRIu64 " elements of %s, but only %zu bytes are left", r->file,
+                       SHOWN(r->what), r->at, count, types[type].name, r->size - r->at);
+    }
+    r->at += (size_t)count * width;
+    return SERENO_OK;
+}
+
+static int take_kv(reader *r, gguf_kv *kv) {
+    size_t start = r->at;
+    r->what = (gguf_string){0};
+    int status = take_string(r, &kv->key);
+    if (status) return status;
+    if (kv->key.size == 0 || kv->key.size > KEY_BYTES_MAX) return bad(r, start, "a key's length is out of range");
+    r->what = kv->key;
+    if ((status = take_type(r, &kv->type))) return status;
+    kv->element = kv->type;
+    kv->count = 1;
+    if (kv->type == GGUF_ARRAY) {
+        size_t at = r->at;
+        if ((status = take_type(r, &kv->element))) return status;
+        if (kv->element == GGUF_ARRAY) return bad(r, at, "arrays of arrays are not supported");
+        if ((status = take(r, &kv->count, sizeof kv->count))) return status;
+    }
+    kv->offset = r->at;
+    kv->data = r->data + r->at;
+    return skip_elements(r, kv->element, kv->count);
+}
+
+/* Bytes of the tensor, or an error when a product overflows or a row is not whole blocks. */
+static int tensor_size(reader *r, const gguf_tensor *t, size_t offset, uint64_t *size) {
+    const tensor_type_info *type = tensor_type_find(t->type);
+    if (t->dims[0] % type->block_weights != 0) {
+        return err_set(r->err, SERENO_ERR_FORMAT,
+                       "%s: tensor '%.*s' at byte %zu: rows of %" PRIu64 " are not whole blocks of %u (%s)",
+                       r->file, SHOWN(t->name), offset, t->dims[0], type->block_weights, type->name);
+    }
+    uint64_t bytes = t->dims[0] / type->block_weights;
+    if (__builtin_mul_overflow(bytes, type->block_bytes, &bytes)) return bad(r, offset, "its size overflows");
+    for (uint32_t i = 1; i < GGUF_MAX_DIMS; i++) {
+        if (__builtin_mul_overflow(bytes, t->dims[i], &bytes)) return bad(r, offset, "its size overflows");
+    }
+    *size = bytes;
+    return SERENO_OK;
+}
+
+/* Reads a tensor's description; its data pointer is set once the start of the data is known. */
+static int take_tensor(reader *r, gguf_tensor *t) {
+    size_t start = r->at;
+    r->what = (gguf_string){0};
+    int status = take_string(r, &t->name);
+    if (status) return status;
+    if (t->name.size == 0 || t->name.size > KEY_BYTES_MAX) {
+        return bad(r, start, "a tensor name's length is out of range");
+    }
+    r->what = t->name;
+    if ((status = take(r, &t->n_dims, sizeof t->n_dims))) return status;
+    if (t->n_dims < 1 || t->n_dims > GGUF_MAX_DIMS) return bad(r, start, "1 to 4 dimensions are allowed");
+    for (uint32_t i = 0; i < GGUF_MAX_DIMS; i++) {
+        t->dims[i] = 1;
+        if (i >= t->n_dims) continue;
+        if ((status = take(r, &t->dims[i], sizeof t->dims[i]))) return status;
+        if (t->dims[i] == 0 || t->dims[i] > INT32_MAX) return bad(r, start, "a dimension is out of range");
+    }
+    uint32_t type = 0;
+    if ((status = take(r, &type, sizeof type))) return status;
+    if (!tensor_type_find(type)) {
+        return err_set(r->err, SERENO_ERR_UNSUPPORTED, "%s: tensor '%.*s' at byte %zu: unknown tensor type %u",
+                       r->file, SHOWN(t->name), start, type);
+    }
+    t->type = (tensor_type)type;
+    if ((status = take(r, &t->offset, sizeof t->offset))) return status;
+    uint64_t size = 0;
+    if ((status = tensor_size(r, t, start, &size))) return status;
+    t->size = (size_t)size;
+    return SERENO_OK;
+}
+
+static int place_tensors(reader *r, gguf *g) {
+    size_t mask = (size_t)g->alignment - 1;
+    if (r->at > SIZE_MAX - mask) return bad(r, r->at, "the header is too long");
+    uint64_t base = (r->at + mask) & ~(uint64_t)mask;
+    for (size_t i = 0; i < g->n_tensors; i++) {
+        gguf_tensor *t = &g->tensors[i];
+        if (t->offset % g->alignment != 0) {
+            return err_set(r->err, SERENO_ERR_FORMAT,
+                           "%s: tensor '%.*s': its offset %" PRIu64 " is not a multiple of the alignment %u", r->file,
+                           SHOWN(t->name), t->offset, g->alignment);
+        }
+        uint64_t start, end;
+        if (__builtin_add_overflow(base, t->offset, &start) || __builtin_add_overflow(start, t->size, &end) ||
+            end > r->size) {
+            return err_set(r->err, SERENO_ERR_FORMAT,
+                           "%s: tensor '%.*s': its %zu bytes at offset %" PRIu64
+                           " of the data (which starts at byte %" PRIu64 ") end past the file's %zu bytes; it is cut "
+                           "short or damaged",
+                           r->file, SHOWN(t->name), t->size, t->offset, base, r->size);
+        }
+        t->offset = start;
+        t->data = r->data + start;
+    }
+    return SERENO_OK;
+}
+
+static int take_header(reader *r, gguf *g) {
+    char magic[4];
+    uint64_t n_tensors = 0, n_kv = 0;
+    if (r->size == 0) return bad(r, 0, "the file is empty");
+    int status = take(r, magic, sizeof magic);
+    if (status) return status;
+    if (memcmp(magic, "GGUF", 4) != 0) return bad(r, 0, "this is not a GGUF file (it does not begin with 'GGUF')");
+    if ((status = take(r, &g->version, sizeof g->version))) return status;
+    if (g->version != 2 && g->version != 3) {
+        return err_set(r->err, SERENO_ERR_UNSUPPORTED,
+                       g->version & 0xFFFF ? "%s: GGUF version %u is not supported; versions 2 and 3 are"
+                                           : "%s: a big-endian GGUF file (version field %u) is not supported",
+                       r->file, g->version);
+    }
+    if ((status = take(r, &n_tensors, sizeof n_tensors))) return status;
+    if ((status = take(r, &n_kv, sizeof n_kv))) return status;
+    if (n_tensors > (r->size - r->at) / TENSOR_BYTES_MIN || n_kv > (r->size - r->at) / KV_BYTES_MIN) {
+        return err_set(r->err, SERENO_ERR_FORMAT,
+                       "%s: at byte 8: %" PRIu64 " tensors and %" PRIu64 " keys cannot fit into %zu bytes", r->file,
+                       n_tensors, n_kv, r->size);
+    }
+    g->n_tensors = (size_t)n_tensors;
+    g->n_kv = (size_t)n_kv;
+    g->kv = calloc(g->n_kv + 1, sizeof *g->kv);
+    g->tensors = calloc(g->n_tensors + 1, sizeof *g->tensors);
+    if (!g->kv || !g->tensors) {
+        return err_no_memory(r->err, "the GGUF index", g->n_kv * sizeof *g->kv + g->n_tensors * sizeof *g->tensors);
+    }
+    return SERENO_OK;
+}
+
+static int compare_strings(const void *a, const void *b) {
+    const gguf_string *x = *(const gguf_string *const *)a, *y = *(const gguf_string *const *)b;
+    size_t common = x->size < y->size ? x->size : y->size;
+    int order = memcmp(x->data, y->data, common);
+    return order ? order : (x->size > y->size) - (x->size < y->size);
+}
+
+/* The names are the first member of each of n records of `stride` bytes. */
+static int refuse_duplicates(reader *r, const void *records, size_t n, size_t stride, const char *what) {
+    const gguf_string **sorted = calloc(n + 1, sizeof(gguf_string *));
+    if (!sorted) return err_no_memory(r->err, "the GGUF index", n * sizeof *sorted);
+    int status = SERENO_OK;
+    for (size_t i = 0; i < n; i++) {
+        sorted[i] = (const gguf_string *)(const void *)((const char *)records + i * stride);
+    }
+    qsort(sorted, n, sizeof *sorted, compare_strings);
+    for (size_t i = 1; i < n && !status; i++) {
+        if (compare_strings(&sorted[i - 1], &sorted[i]) == 0) {
+            status = err_set(r->err, SERENO_ERR_FORMAT, "%s: %s '%.*s' occurs twice", r->file, what,
+                             SHOWN(*sorted[i]));
+        }
+    }
+    free(sorted);
+    return status;
+}
+
+static int take_all(reader *r, gguf *g) {
+    int status = take_header(r, g);
+    for (size_t i = 0; i < g->n_kv && !status; i++) {
+        status = take_kv(r, &g->kv[i]);
+    }
+    if (status || (status = refuse_duplicates(r, g->kv, g->n_kv, sizeof *g->kv, "key"))) return status;
+    uint32_t alignment = DEFAULT_ALIGNMENT;
+    if ((status = gguf_get_u32(g, "general.alignment", &alignment, &g->alignment, r->err))) return status;
+    if (g->alignment < 8 || g->alignment > MAX_ALIGNMENT || (g->alignment & (g->alignment - 1))) {
+        return err_set(r->err, SERENO_ERR_FORMAT, "%s: 'general.alignment' is %u; a power of two from 8 to %d is needed",
+                       r->file, g->alignment, MAX_ALIGNMENT);
+    }
+    for (size_t i = 0; i < g->n_tensors && !status; i++) {
+        status = take_tensor(r, &g->tensors[i]);
+    }
+    if (status) return status;
+    status = refuse_duplicates(r, g->tensors, g->n_tensors, sizeof *g->tensors, "tensor");
+    return status ? status : place_tensors(r, g);
+}
+
+int gguf_parse(const char *name, const uint8_t *data, size_t size, gguf **out, sereno_error *err) {
+    *out = NULL;
+    gguf *g = calloc(1, sizeof *g);
+    if (!g) return err_no_memory(err, "the GGUF index", sizeof *g);
+    g->name = name;
+    reader r = {.file = name, .data = data, .size = size, .err = err};
+    int status = take_all(&r, g);
+    if (status) {
+        gguf_close(&g);
+        return status;
+    }
+    *out = g;
+    return SERENO_OK;
+}
+
+void gguf_close(gguf **g) {
+    if (*g) {
+        free((*g)->kv);
+        free((*g)->tensors);
+        free(*g);
+    }
+    *g = NULL;
+}
+
+bool gguf_string_equals(gguf_string s, const char *text) {
+    return strlen(text) == s.size && memcmp(s.data, text, s.size) == 0;
+}
+
+const gguf_kv *gguf_find(const gguf *g, const char *key) {
+    for (size_t i = 0; i < g->n_kv; i++) {
+        if (gguf_string_equals(g->kv[i].key, key)) return &g->kv[i];
+    }
+    return NULL;
+}
+
+const gguf_tensor *gguf_find_tensor(const gguf *g, const char *name) {
+    for (size_t i = 0; i < g->n_tensors; i++) {
+        if (gguf_string_equals(g->tensors[i].name, name)) return &g->tensors[i];
+    }
+    return NULL;
+}
+
+const char *gguf_type_name(gguf_type type) {
+    return types[type].name;
+}
+
+gguf_string gguf_next_string(const uint8_t **at) {
+    uint64_t size;
+    memcpy(&size, *at, sizeof size);
+    gguf_string s = {(const char *)*at + sizeof size, (size_t)size};
+    *at += sizeof size + size;
+    return s;
+}
+
+bool gguf_integer(const gguf_kv *kv, uint64_t i, int64_t *out) {
+    const uint8_t *p = kv->data + i * types[kv->element].bytes;
+#define INTEGER_CASE(tag, type)          \
+    case tag: {                          \
+        type value;                      \
+        memcpy(&value, p, sizeof value); \
+        *out = (int64_t)value;           \
+        return true;                     \
+    }
+    switch (kv->element) {
+        INTEGER_CASE(GGUF_UINT8, uint8_t)
+        INTEGER_CASE(GGUF_INT8, int8_t)
+        INTEGER_CASE(GGUF_UINT16, uint16_t)
+        INTEGER_CASE(GGUF_INT16, int16_t)
+        INTEGER_CASE(GGUF_UINT32, uint32_t)
+        INTEGER_CASE(GGUF_INT32, int32_t)
+        INTEGER_CASE(GGUF_INT64, int64_t)
+    case GGUF_UINT64: {
+        uint64_t value;
+        memcpy(&value, p, sizeof value);
+        *out = value > INT64_MAX ? INT64_MAX : (int64_t)value; /* beyond every range we accept */
+        return true;
+    }
+    default:
+        return false;
+    }
+#undef INTEGER_CASE
+}
+
+/* *found is NULL when the key is absent and that is allowed. */
+static int find_key(const gguf *g, const char *key, bool optional, const gguf_kv **found, sereno_error *err) {
+    *found = gguf_find(g, key);
+    if (!*found) {
+        if (optional) return SERENO_OK;
+        return err_set(err, SERENO_ERR_FORMAT, "%s: the key '%s' is missing", g->name, key);
+    }
+    return SERENO_OK;
+}
+
+static int wrong_type(const gguf *g, const gguf_kv *kv, const char *wanted, sereno_error *err) {
+    return err_set(err, SERENO_ERR_FORMAT, "%s: '%.*s' at byte %" PRIu64 ": its type is %s%s; %s is needed", g->name,
+                   SHOWN(kv->key), kv->offset, kv->type == GGUF_ARRAY ? "array of " : "",
+                   gguf_type_name(kv->element), wanted);
+}
+
+int gguf_get_u32(const gguf *g, const char *key, const uint32_t *fallback, uint32_t *out, sereno_error *err) {
+    const gguf_kv *kv;
+    int status = find_key(g, key, fallback != NULL, &kv, err);
+    if (status) return status;
+    if (!kv) {
+        *out = *fallback;
+        return SERENO_OK;
+    }
+    int64_t value;
+    if (kv->type == GGUF_ARRAY || !gguf_integer(kv, 0, &value)) return wrong_type(g, kv, "an integer", err);
+    if (value < 0 || value > UINT32_MAX) {
+        return err_set(err, SERENO_ERR_FORMAT, "%s: '%s' at byte %" PRIu64 ": %" PRId64 " is out of range", g->name,
+                       key, kv->offset, value);
+    }
+    *out = (uint32_t)value;
+    return SERENO_OK;
+}
+
+int gguf_get_f32(const gguf *g, const char *key, const float *fallback, float *out, sereno_error *err) {
+    const gguf_kv *kv;
+    int status = find_key(g, key, fallback != NULL, &kv, err);
+    if (status) return status;
+    if (!kv) {
+        *out = *fallback;
+        return SERENO_OK;
+    }
+    if (kv->type != GGUF_FLOAT32) return wrong_type(g, kv, "a float32", err);
+    memcpy(out, kv->data, sizeof *out);
+    return SERENO_OK;
+}
+
+int gguf_get_bool(const gguf *g, const char *key, const bool *fallback, bool *out, sereno_error *err) {
+    const gguf_kv *kv;
+    int status = find_key(g, key, fallback != NULL, &kv, err);
+    if (status) return status;
+    if (!kv) {
+        *out = *fallback;
+        return SERENO_OK;
+    }
+    if (kv->type != GGUF_BOOL) return wrong_type(g, kv, "a bool", err);
+    *out = kv->data[0] != 0;
+    return SERENO_OK;
+}
+
+int gguf_get_string(const gguf *g, const char *key, const gguf_string *fallback, gguf_string *out,
+                    sereno_error *err) {
+    const gguf_kv *kv;
+    int status = find_key(g, key, fallback != NULL, &kv, err);
+    if (status) return status;
+    if (!kv) {
+        *out = *fallback;
+        return SERENO_OK;
+    }
+    if (kv->type != GGUF_STRING) return wrong_type(g, kv, "a string", err);
+    const uint8_t *at = kv->data;
+    *out = gguf_next_string(&at);
+    return SERENO_OK;
+}
+
+int gguf_get_array(const gguf *g, const char *key, gguf_type element, const gguf_kv **out, sereno_error *err) {
+    int status = find_key(g, key, false, out, err);
+    if (status) return status;
+    if ((*out)->type != GGUF_ARRAY || (*out)->element != element) {
+        char wanted[32] = "an array of ";
+        strncat(wanted, gguf_type_name(element), sizeof wanted - strlen(wanted) - 1);
+        return wrong_type(g, *out, wanted, err);
+    }
+    return SERENO_OK;
+}

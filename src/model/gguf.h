@@ -1,0 +1,107 @@
+/*
+ * Reader of GGUF versions 2 and 3 (little-endian).
+ *
+ * Works on a buffer, normally a mapped file, which it borrows: everything it returns points into
+ * that buffer. Every count, offset, length, alignment and product of dimensions is checked before
+ * it is used; an error names the buffer, the key or tensor, the byte offset and what was wrong.
+ * What it guarantees after success: every tensor's data lies inside the buffer, and every array's
+ * elements do. Keys and tensor names are unique.
+ * Source: the GGUF specification (ggml, docs/gguf.md).
+ */
+#ifndef MODEL_GGUF_H
+#define MODEL_GGUF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "sereno/error.h"
+#include "tensor_type.h"
+
+typedef enum gguf_type {
+    GGUF_UINT8 = 0,
+    GGUF_INT8,
+    GGUF_UINT16,
+    GGUF_INT16,
+    GGUF_UINT32,
+    GGUF_INT32,
+    GGUF_FLOAT32,
+    GGUF_BOOL,
+    GGUF_STRING,
+    GGUF_ARRAY,
+    GGUF_UINT64,
+    GGUF_INT64,
+    GGUF_FLOAT64,
+    GGUF_TYPE_COUNT,
+} gguf_type;
+
+typedef struct gguf_string {
+    const char *data; /* size bytes, not terminated; any bytes */
+    size_t size;
+} gguf_string;
+
+typedef struct gguf_kv {
+    gguf_string key;
+    gguf_type type;
+    gguf_type element;   /* of an array */
+    uint64_t count;      /* elements of an array, else 1 */
+    const uint8_t *data; /* first element; unaligned */
+    uint64_t offset;     /* of the value in the file */
+} gguf_kv;
+
+enum { GGUF_MAX_DIMS = 4 };
+
+typedef struct gguf_tensor {
+    gguf_string name;
+    tensor_type type;
+    uint32_t n_dims;
+    uint64_t dims[GGUF_MAX_DIMS]; /* dims[0] = columns (contiguous), dims[1] = rows; 1 beyond n_dims */
+    const uint8_t *data;
+    size_t size;     /* bytes */
+    uint64_t offset; /* of the data in the file */
+} gguf_tensor;
+
+typedef struct gguf {
+    const char *name; /* for messages; borrowed */
+    uint32_t version;
+    uint32_t alignment; /* of tensor data, a power of two */
+    size_t n_kv;
+    gguf_kv *kv; /* in file order */
+    size_t n_tensors;
+    gguf_tensor *tensors; /* in file order */
+} gguf;
+
+/* Parses size bytes; name is what messages call them. On failure *out is NULL. Borrows data and name. */
+int gguf_parse(const char *name, const uint8_t *data, size_t size, gguf **out, sereno_error *err);
+
+/* Frees and nulls; NULL is fine. */
+void gguf_close(gguf **g);
+
+/* NULL when absent. */
+const gguf_kv *gguf_find(const gguf *g, const char *key);
+const gguf_tensor *gguf_find_tensor(const gguf *g, const char *name);
+
+bool gguf_string_equals(gguf_string s, const char *text);
+
+/*
+ * Typed reads of a key. Integers of any width are accepted where they fit. Absent: SERENO_ERR_FORMAT
+ * that names the key, unless `fallback` is given (not NULL), whose value is then stored.
+ */
+int gguf_get_u32(const gguf *g, const char *key, const uint32_t *fallback, uint32_t *out, sereno_error *err);
+int gguf_get_f32(const gguf *g, const char *key, const float *fallback, float *out, sereno_error *err);
+int gguf_get_bool(const gguf *g, const char *key, const bool *fallback, bool *out, sereno_error *err);
+int gguf_get_string(const gguf *g, const char *key, const gguf_string *fallback, gguf_string *out,
+                    sereno_error *err);
+/* An array of the given element type; absent is SERENO_ERR_FORMAT. */
+int gguf_get_array(const gguf *g, const char *key, gguf_type element, const gguf_kv **out, sereno_error *err);
+
+/* Walks an array of strings: *at starts as kv->data and is moved on. At most kv->count calls. */
+gguf_string gguf_next_string(const uint8_t **at);
+
+/* An integer value (any integer type, or an integer array's element i) as 64 bits; false for other types. */
+bool gguf_integer(const gguf_kv *kv, uint64_t i, int64_t *out);
+
+/* "uint32", "string", ... Static storage. */
+const char *gguf_type_name(gguf_type type);
+
+#endif

@@ -1,0 +1,25 @@
+/* Inside of a model: its tensors by role. Read sereno/model.h first. */
+#ifndef MODEL_MODEL_H
+#define MODEL_MODEL_H
+
+#include "arch.h"
+#include "gguf.h"
+#include "sereno/file.h"
+#include "sereno/model.h"
+
+typedef struct model_layer {
+    const gguf_tensor *tensor[LAYER_TENSORS];
+} model_layer;
+
+struct sereno_model {
+    sereno_file *file;
+    gguf *gguf;
+    const arch *arch;
+    sereno_model_info info;
+    char strings[2][96]; /* storage of the names in info */
+    sereno_tokenizer *tokenizer;
+    const gguf_tensor *tensor[GLOBAL_TENSORS]; /* output is token_embd's where the file ties them */
+    model_layer *layers;                       /* info.n_layers */
+};
+
+#endif

@@ -1,0 +1,21 @@
+/* What the processor is and can do. Thread: any. */
+#ifndef PLATFORM_CPU_H
+#define PLATFORM_CPU_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Instructions the AVX-512 kernels use: F, BW, VL, VNNI and F16C, enabled by the system too. */
+bool cpu_has_avx512_vnni(void);
+
+/* Cores this process may run on (its affinity mask), at least 1. */
+int cpu_count(void);
+
+/* Name of the processor as /proc/cpuinfo has it, "unknown" where it does not say. */
+void cpu_name(char *out, size_t size);
+
+/* Unpredictable bits for a seed that the user did not choose. */
+uint64_t random_seed(void);
+
+#endif

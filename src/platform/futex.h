@@ -1,0 +1,31 @@
+/* Waiting on a 32-bit word without a lock. Thread: any. futex_wake is async-signal-safe. */
+#ifndef PLATFORM_FUTEX_H
+#define PLATFORM_FUTEX_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+enum { FUTEX_FOREVER = 0 };
+
+/*
+ * Sleeps while *word == expected, at most timeout_ns (FUTEX_FOREVER: no limit). May return early
+ * without a reason, and returns when a signal handler ran: the caller looks at its condition again.
+ */
+void futex_wait(_Atomic uint32_t *word, uint32_t expected, uint64_t timeout_ns);
+
+/* Wakes everyone who waits on word. */
+void futex_wake(_Atomic uint32_t *word);
+
+/* Asks for timers of this thread that fire within about a microsecond of their time. */
+void timer_precise(void);
+
+/* Tells the core that this is a spin loop. */
+static inline void cpu_relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+#endif

@@ -1,0 +1,20 @@
+/* Ctrl-C and terminals. Thread: the main thread, before others are started. */
+#ifndef PLATFORM_INTERRUPT_H
+#define PLATFORM_INTERRUPT_H
+
+#include <stdbool.h>
+
+/*
+ * From now on SIGINT and SIGTERM call handler(ctx) on whatever thread they reach, interrupting
+ * system calls. The handler may do only what is async-signal-safe. Further calls replace it.
+ */
+void interrupt_handle(void (*handler)(void *ctx), void *ctx);
+
+/* Gives the signals back their default: end the process. */
+void interrupt_default(void);
+
+/* Whether a file descriptor is a terminal, and how many columns it has (80 when it does not say). */
+bool terminal_is(int fd);
+int terminal_columns(int fd);
+
+#endif

@@ -1,0 +1,73 @@
+#define _GNU_SOURCE
+#include "procfs.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+/* Reads decimal digits and the one byte that must follow them. */
+static bool take_number(const char **at, const char *end, char follow, uint64_t *out) {
+    uint64_t value = 0;
+    const char *p = *at;
+    for (; p < end && *p >= '0' && *p <= '9'; p++) {
+        if (__builtin_mul_overflow(value, 10u, &value) ||
+            __builtin_add_overflow(value, (uint64_t)(*p - '0'), &value)) {
+            return false;
+        }
+    }
+    if (p == *at || p == end || *p != follow) return false;
+    *at = p + 1;
+    *out = value;
+    return true;
+}
+
+bool schedstat_parse(const char *text, size_t size, schedstat *out) {
+    const char *at = text, *end = text + size;
+    uint64_t slices;
+    schedstat parsed;
+    if (!take_number(&at, end, ' ', &parsed.cpu_ns) || !take_number(&at, end, ' ', &parsed.run_delay_ns) ||
+        !take_number(&at, end, '\n', &slices) || at != end) {
+        return false;
+    }
+    *out = parsed;
+    return true;
+}
+
+int schedstat_open(int tid) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/task/%d/schedstat", tid);
+    return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+bool schedstat_read(int fd, schedstat *out) {
+    char text[96];
+    ssize_t size = fd < 0 ? -1 : pread(fd, text, sizeof text, 0);
+    return size > 0 && schedstat_parse(text, (size_t)size, out);
+}
+
+void procfs_close(int fd) {
+    if (fd >= 0) close(fd);
+}
+
+static bool read_file(const char *path, char *text, size_t size) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return false;
+    ssize_t n = read(fd, text, size - 1);
+    close(fd);
+    if (n < 0) return false;
+    text[n] = '\0';
+    return true;
+}
+
+uint64_t procfs_rss_bytes(void) {
+    char text[128];
+    unsigned long total, resident;
+    if (!read_file("/proc/self/statm", text, sizeof text)) return 0;
+    if (sscanf(text, "%lu %lu", &total, &resident) != 2) return 0;
+    return (uint64_t)resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+bool procfs_autogroup_enabled(void) {
+    char text[8];
+    return read_file("/proc/sys/kernel/sched_autogroup_enabled", text, sizeof text) && text[0] == '1';
+}

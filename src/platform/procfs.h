@@ -1,0 +1,31 @@
+/*
+ * Figures from /proc. Parsers take a buffer, so that corrupt input can be tested; readers fill it.
+ * Source: the kernel's Documentation/scheduler/sched-stats.rst and filesystems/proc.rst.
+ */
+#ifndef PLATFORM_PROCFS_H
+#define PLATFORM_PROCFS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct schedstat {
+    uint64_t cpu_ns;       /* time spent running */
+    uint64_t run_delay_ns; /* time spent runnable but waiting for a core */
+} schedstat;
+
+/* Parses "cpu delay slices\n"; false when it is anything else. */
+bool schedstat_parse(const char *text, size_t size, schedstat *out);
+
+/* An open schedstat file of a thread of this process (one pread a sample), or -1. Close with procfs_close. */
+int schedstat_open(int tid);
+bool schedstat_read(int fd, schedstat *out);
+void procfs_close(int fd);
+
+/* Resident memory of this process in bytes; 0 when unknown. */
+uint64_t procfs_rss_bytes(void);
+
+/* Whether the kernel groups tasks by session before it looks at their class (sched_autogroup_enabled). */
+bool procfs_autogroup_enabled(void);
+
+#endif

@@ -1,0 +1,149 @@
+#include "sereno/sampler.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "error.h"
+#include "philox.h"
+
+typedef struct candidate {
+    float logit;
+    int32_t id;
+} candidate;
+
+struct sereno_candidates {
+    int32_t n_vocab;
+    candidate list[];
+};
+
+sereno_sampler sereno_sampler_defaults(void) {
+    return (sereno_sampler){.temperature = 0.7f, .top_k = 40, .top_p = 0.95f, .min_p = 0.05f};
+}
+
+/* Written so that a NaN fails. */
+static int check_range(const char *what, float value, float high, sereno_error *err) {
+    if (value >= 0 && value <= high) return SERENO_OK;
+    return err_set(err, SERENO_ERR_INVALID, "%s is %g; 0 to %g is allowed", what, (double)value, (double)high);
+}
+
+int sereno_sampler_check(const sereno_sampler *s, sereno_error *err) {
+    int status = check_range("temperature", s->temperature, 100, err);
+    if (!status) status = check_range("top-p", s->top_p, 1, err);
+    if (!status) status = check_range("min-p", s->min_p, 1, err);
+    if (!status && s->top_k < 0) {
+        status = err_set(err, SERENO_ERR_INVALID, "top-k is %d; 0 (all) or more is allowed", s->top_k);
+    }
+    return status;
+}
+
+int sereno_candidates_open(int32_t n_vocab, sereno_candidates **out, sereno_error *err) {
+    size_t size = sizeof(sereno_candidates) + (size_t)n_vocab * sizeof(candidate);
+    *out = malloc(size);
+    if (!*out) return err_no_memory(err, "sampling", size);
+    (*out)->n_vocab = n_vocab;
+    return SERENO_OK;
+}
+
+void sereno_candidates_close(sereno_candidates **candidates) {
+    free(*candidates);
+    *candidates = NULL;
+}
+
+/* Whether a is less likely than b. A total order, so that the result depends on nothing else. */
+static bool less_likely(candidate a, candidate b) {
+    return a.logit < b.logit || (a.logit == b.logit && a.id > b.id);
+}
+
+/* A heap with the least likely candidate at the root. */
+static void sift_down(candidate *heap, int32_t n, int32_t i) {
+    candidate moved = heap[i];
+    for (;;) {
+        int32_t child = 2 * i + 1;
+        if (child >= n) break;
+        if (child + 1 < n && less_likely(heap[child + 1], heap[child])) child++;
+        if (!less_likely(heap[child], moved)) break;
+        heap[i] = heap[child];
+        i = child;
+    }
+    heap[i] = moved;
+}
+
+/* Puts the k most likely finite logits into list, most likely first; returns how many there are. */
+static int32_t select_top(const float *logits, int32_t n_vocab, int32_t k, candidate *list) {
+    int32_t n = 0;
+    for (int32_t id = 0; id < n_vocab; id++) {
+        candidate c = {logits[id], id};
+        if (!isfinite(c.logit)) continue;
+        if (n < k) {
+            list[n++] = c;
+            if (n == k) {
+                for (int32_t i = k / 2 - 1; i >= 0; i--) {
+                    sift_down(list, n, i);
+                }
+            }
+        } else if (less_likely(list[0], c)) {
+            list[0] = c;
+            sift_down(list, n, 0);
+        }
+    }
+    if (n < k) {
+        for (int32_t i = n / 2 - 1; i >= 0; i--) {
+            sift_down(list, n, i);
+        }
+    }
+    for (int32_t end = n - 1; end > 0; end--) { /* the least likely moves to the end */
+        candidate least = list[0];
+        list[0] = list[end];
+        list[end] = least;
+        sift_down(list, end, 0);
+    }
+    return n;
+}
+
+/* How many of the first n candidates top_p and min_p leave; at least 1. */
+static int32_t narrow(const sereno_sampler *s, const candidate *list, int32_t n) {
+    if (s->top_p < 1) {
+        float total = 0, sum = 0;
+        for (int32_t i = 0; i < n; i++) {
+            total += expf(list[i].logit - list[0].logit);
+        }
+        for (int32_t i = 0; i < n; i++) {
+            sum += expf(list[i].logit - list[0].logit);
+            if (sum >= s->top_p * total) n = i + 1;
+        }
+    }
+    if (s->min_p > 0) {
+        float least = list[0].logit + logf(s->min_p);
+        while (n > 1 && list[n - 1].logit < least) n--;
+    }
+    return n;
+}
+
+/* Standard Gumbel noise of a token at a position. */
+static float gumbel(uint64_t seed, int32_t position, int32_t token) {
+    const uint32_t counter[4] = {(uint32_t)token / 4, (uint32_t)position, 0, 0};
+    philox_block block = philox(seed, counter);
+    return -logf(-logf(philox_unit(block.word[(uint32_t)token % 4])));
+}
+
+int32_t sereno_sample(const sereno_sampler *s, const float *logits, int32_t position, sereno_candidates *c) {
+    bool greedy = s->temperature == 0;
+    int32_t k = greedy ? 1 : s->top_k == 0 || s->top_k > c->n_vocab ? c->n_vocab : s->top_k;
+    int32_t n = select_top(logits, c->n_vocab, k, c->list);
+    if (n == 0) return -1;
+    if (greedy) return c->list[0].id;
+    n = narrow(s, c->list, n);
+    int32_t best = -1;
+    float best_value = 0;
+    for (int32_t i = 0; i < n; i++) {
+        /* Relative to the first, so that a small temperature cannot overflow. */
+        float value = (c->list[i].logit - c->list[0].logit) / s->temperature +
+                      gumbel(s->seed, position, c->list[i].id);
+        if (best < 0 || value > best_value) {
+            best = c->list[i].id;
+            best_value = value;
+        }
+    }
+    return best;
+}
