@@ -29,22 +29,41 @@ INLINE __m512 load_bfloats(const uint8_t *p) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
 }
 
+/* Where the integers of one token lie. */
+typedef struct token_blocks {
+    int8_t *high, *low;
+    float *scale;
+    int32_t *sum;
+} token_blocks;
+
+INLINE token_blocks token_at(const activations *x, int32_t token) {
+    int64_t at = (int64_t)token * x->columns;
+    return (token_blocks){x->high + at, x->low + at, x->scale + at / PACK_BLOCK, x->sum + at / PACK_SUB_BLOCK};
+}
+
+/* Sixteen activations as integers in two planes of bytes; returns their sum. */
+INLINE int32_t quantise16(const float *value, __m512 inverse, int8_t *high, int8_t *low) {
+    __m512i q = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(value), inverse));
+    __m512i upper = _mm512_srai_epi32(_mm512_add_epi32(q, _mm512_set1_epi32(128)), 8);
+    __m512i lower = _mm512_sub_epi32(q, _mm512_slli_epi32(upper, 8));
+    _mm_storeu_si128((__m128i *)(void *)high, _mm512_cvtepi32_epi8(upper));
+    _mm_storeu_si128((__m128i *)(void *)low, _mm512_cvtepi32_epi8(lower));
+    return _mm512_reduce_add_epi32(q);
+}
+
 static void quantise(const activations *x, int32_t token) {
     const float *value = x->value + (int64_t)token * x->columns;
-    int8_t *q = x->q + (int64_t)token * x->columns;
-    float *scale = x->scale + (int64_t)token * (x->columns / PACK_BLOCK);
-    int32_t *sum = x->sum + (int64_t)token * (x->columns / PACK_SUB_BLOCK);
-    for (int32_t b = 0; b < x->columns / PACK_BLOCK; b++, value += PACK_BLOCK, q += PACK_BLOCK) {
-        __m512 low = _mm512_loadu_ps(value), high = _mm512_loadu_ps(value + 16);
-        float largest = _mm512_reduce_max_ps(_mm512_max_ps(_mm512_abs_ps(low), _mm512_abs_ps(high)));
-        __m512 inverse = _mm512_set1_ps(largest > QUANTISE_FLOOR ? 127.0f / largest : 0);
-        scale[b] = largest / 127.0f;
-        __m512i low_q = _mm512_cvtps_epi32(_mm512_mul_ps(low, inverse));
-        __m512i high_q = _mm512_cvtps_epi32(_mm512_mul_ps(high, inverse));
-        _mm_storeu_si128((__m128i *)(void *)q, _mm512_cvtepi32_epi8(low_q));
-        _mm_storeu_si128((__m128i *)(void *)(q + 16), _mm512_cvtepi32_epi8(high_q));
-        sum[2 * b] = _mm512_reduce_add_epi32(low_q);
-        sum[2 * b + 1] = _mm512_reduce_add_epi32(high_q);
+    token_blocks in = token_at(x, token);
+    for (int32_t b = 0; b < x->columns / PACK_BLOCK; b++) {
+        const float *block = value + b * PACK_BLOCK;
+        __m512 first = _mm512_abs_ps(_mm512_loadu_ps(block)), second = _mm512_abs_ps(_mm512_loadu_ps(block + 16));
+        float largest = _mm512_reduce_max_ps(_mm512_max_ps(first, second));
+        __m512 inverse = _mm512_set1_ps(largest > QUANTISE_FLOOR ? ACTIVATION_MAX / largest : 0);
+        in.scale[b] = largest / ACTIVATION_MAX;
+        for (int half = 0; half < 2; half++) {
+            int32_t at = b * PACK_BLOCK + half * PACK_SUB_BLOCK;
+            in.sum[2 * b + half] = quantise16(value + at, inverse, in.high + at, in.low + at);
+        }
     }
 }
 
@@ -89,16 +108,12 @@ INLINE void group_float(pack_format format, const packed_matrix *w, int32_t tile
     }
 }
 
-/* Inputs of one token of a group, for the blocks of a tile. */
-typedef struct token_blocks {
-    const int8_t *q;
-    const float *scale;
-    const int32_t *sum;
-} token_blocks;
-
-INLINE token_blocks token_at(const activations *x, int32_t token) {
-    return (token_blocks){x->q + (int64_t)token * x->columns, x->scale + (int64_t)token * (x->columns / PACK_BLOCK),
-                          x->sum + (int64_t)token * (x->columns / PACK_SUB_BLOCK)};
+/* Adds the products of n vectors of weights (four columns each) with one plane of activations. */
+INLINE __m512i dot_columns(__m512i dot, const __m512i *weight, const int8_t *plane, int n) {
+    for (int v = 0; v < n; v++) {
+        dot = _mm512_dpbusd_epi32(dot, weight[v], broadcast4(plane + 4 * v));
+    }
+    return dot;
 }
 
 /* Nibbles are 0..15; Q4 means them less 8, which is taken from the sum of the activations. */
@@ -114,22 +129,20 @@ INLINE void group_nibbles(bool with_minimum, const packed_matrix *w, int32_t til
         row_sum[i] = _mm512_setzero_ps();
     }
     for (int32_t b = 0; b < w->columns / PACK_BLOCK; b++, data += block_bytes) {
-        __m512i low[4], high[4];
+        __m512i weight[8]; /* columns 4v .. 4v + 3 of the block */
         for (int v = 0; v < 4; v++) {
             __m512i both = _mm512_loadu_si512(data + 64 * v);
-            low[v] = _mm512_and_si512(both, mask);
-            high[v] = _mm512_and_si512(_mm512_srli_epi16(both, 4), mask);
+            weight[v] = _mm512_and_si512(both, mask);
+            weight[v + 4] = _mm512_and_si512(_mm512_srli_epi16(both, 4), mask);
             _mm_prefetch((const char *)data + PREFETCH_BYTES + 64 * v, _MM_HINT_T0);
         }
         __m512 scale = load_halves(data + 256);
         for (int i = 0; i < n; i++) {
-            const int8_t *q = token[i].q + b * PACK_BLOCK;
             int32_t total = token[i].sum[2 * b] + token[i].sum[2 * b + 1];
-            __m512i dot = with_minimum ? _mm512_setzero_si512() : _mm512_set1_epi32(-8 * total);
-            for (int v = 0; v < 4; v++) {
-                dot = _mm512_dpbusd_epi32(dot, low[v], broadcast4(q + 4 * v));
-                dot = _mm512_dpbusd_epi32(dot, high[v], broadcast4(q + 16 + 4 * v));
-            }
+            __m512i dot = dot_columns(_mm512_setzero_si512(), weight, token[i].high + b * PACK_BLOCK, 8);
+            dot = _mm512_slli_epi32(dot, 8);
+            if (!with_minimum) dot = _mm512_sub_epi32(dot, _mm512_set1_epi32(8 * total));
+            dot = dot_columns(dot, weight, token[i].low + b * PACK_BLOCK, 8);
             float token_scale = token[i].scale[b];
             row_sum[i] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), _mm512_mul_ps(scale, _mm512_set1_ps(token_scale)),
                                          row_sum[i]);
@@ -163,13 +176,13 @@ INLINE void group_bytes(bool sub_scales, const packed_matrix *w, int32_t tile, c
             _mm_prefetch((const char *)data + PREFETCH_BYTES + 64 * v, _MM_HINT_T0);
         }
         for (int i = 0; i < n; i++) {
-            const int8_t *q = token[i].q + b * PACK_BLOCK;
             __m512i dot[2];
             for (int half = 0; half < 2; half++) {
-                dot[half] = _mm512_set1_epi32(-128 * token[i].sum[2 * b + half]);
-                for (int v = 4 * half; v < 4 * half + 4; v++) {
-                    dot[half] = _mm512_dpbusd_epi32(dot[half], weight[v], broadcast4(q + 4 * v));
-                }
+                int32_t at = b * PACK_BLOCK + half * PACK_SUB_BLOCK;
+                dot[half] = dot_columns(_mm512_setzero_si512(), weight + 4 * half, token[i].high + at, 4);
+                dot[half] = _mm512_sub_epi32(_mm512_slli_epi32(dot[half], 8),
+                                             _mm512_set1_epi32(128 * token[i].sum[2 * b + half]));
+                dot[half] = dot_columns(dot[half], weight + 4 * half, token[i].low + at, 4);
             }
             __m512 token_scale = _mm512_set1_ps(token[i].scale[b]);
             if (sub_scales) {

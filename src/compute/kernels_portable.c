@@ -5,26 +5,39 @@
 #include "half.h"
 #include "kernels.h"
 
+/* Where the integers of one token lie. */
+typedef struct token_input {
+    int8_t *high, *low;
+    float *scale;
+    int32_t *sum;
+} token_input;
+
+static token_input input_of(const activations *x, int32_t token) {
+    int64_t at = (int64_t)token * x->columns;
+    return (token_input){x->high + at, x->low + at, x->scale + at / PACK_BLOCK, x->sum + at / PACK_SUB_BLOCK};
+}
+
+static inline int32_t activation(const token_input *in, int32_t column) {
+    return 256 * in->high[column] + in->low[column];
+}
+
 static void quantise(const activations *x, int32_t token) {
+    token_input in = input_of(x, token);
     const float *value = x->value + (int64_t)token * x->columns;
-    int8_t *q = x->q + (int64_t)token * x->columns;
-    float *scale = x->scale + (int64_t)token * (x->columns / PACK_BLOCK);
-    int32_t *sum = x->sum + (int64_t)token * (x->columns / PACK_SUB_BLOCK);
-    for (int32_t b = 0; b < x->columns / PACK_BLOCK; b++, value += PACK_BLOCK, q += PACK_BLOCK) {
+    for (int32_t b = 0; b < x->columns / PACK_BLOCK; b++) {
         float largest = 0;
         for (int i = 0; i < PACK_BLOCK; i++) {
-            float magnitude = fabsf(value[i]);
+            float magnitude = fabsf(value[b * PACK_BLOCK + i]);
             if (magnitude > largest) largest = magnitude;
         }
-        float inverse = largest > QUANTISE_FLOOR ? 127.0f / largest : 0;
-        scale[b] = largest / 127.0f;
-        for (int half = 0; half < 2; half++) {
-            int32_t total = 0;
-            for (int i = half * PACK_SUB_BLOCK; i < (half + 1) * PACK_SUB_BLOCK; i++) {
-                q[i] = (int8_t)lrintf(value[i] * inverse);
-                total += q[i];
-            }
-            sum[2 * b + half] = total;
+        float inverse = largest > QUANTISE_FLOOR ? ACTIVATION_MAX / largest : 0;
+        in.scale[b] = largest / ACTIVATION_MAX;
+        in.sum[2 * b] = in.sum[2 * b + 1] = 0;
+        for (int i = 0; i < PACK_BLOCK; i++) {
+            int32_t q = (int32_t)lrintf(value[b * PACK_BLOCK + i] * inverse), high = (q + 128) >> 8;
+            in.high[b * PACK_BLOCK + i] = (int8_t)high;
+            in.low[b * PACK_BLOCK + i] = (int8_t)(q - 256 * high);
+            in.sum[2 * b + i / PACK_SUB_BLOCK] += q;
         }
     }
 }
@@ -84,27 +97,42 @@ static inline float half_at(const uint8_t *p) {
     return half_to_float(bits);
 }
 
+/* Four columns of a block for the 16 rows of a tile, a word a row. */
+typedef struct row_words {
+    uint32_t row[PACK_TILE_ROWS];
+} row_words;
+
+static inline row_words load_words(const uint8_t *block, int vector) {
+    row_words w;
+    memcpy(&w, block + 64 * vector, sizeof w);
+    return w;
+}
+
 /* Nibbles are 0..15; Q4 means them less 8, which is taken from the sum of the activations. */
 static inline void matmul_nibbles(bool with_minimum, const packed_matrix *w, int32_t tile, const activations *x,
                                   int32_t n_tokens, float *out, int64_t stride) {
     const size_t block_bytes = with_minimum ? 320 : 288;
-    int32_t n_blocks = w->columns / PACK_BLOCK;
     for (int32_t t = 0; t < n_tokens; t++) {
         const uint8_t *block = w->data + (size_t)tile * w->tile_bytes;
-        const int8_t *q = x->q + (int64_t)t * x->columns;
-        const float *scale = x->scale + (int64_t)t * n_blocks;
-        const int32_t *sum = x->sum + (int64_t)t * n_blocks * 2;
+        token_input in = input_of(x, t);
         float row_sum[PACK_TILE_ROWS] = {0};
-        for (int32_t b = 0; b < n_blocks; b++, block += block_bytes, q += PACK_BLOCK) {
-            int32_t total = sum[2 * b] + sum[2 * b + 1];
+        for (int32_t b = 0; b < w->columns / PACK_BLOCK; b++, block += block_bytes) {
+            int32_t total = in.sum[2 * b] + in.sum[2 * b + 1], dot[PACK_TILE_ROWS];
             for (int r = 0; r < PACK_TILE_ROWS; r++) {
-                int32_t dot = with_minimum ? 0 : -8 * total;
-                for (int c = 0; c < PACK_BLOCK / 2; c++) {
-                    uint8_t both = block[64 * (c / 4) + 4 * r + c % 4];
-                    dot += (both & 0x0F) * q[c] + (both >> 4) * q[c + PACK_BLOCK / 2];
+                dot[r] = with_minimum ? 0 : -8 * total;
+            }
+            for (int c = 0; c < PACK_BLOCK / 2; c++) {
+                row_words words = load_words(block, c / 4);
+                int32_t low = activation(&in, b * PACK_BLOCK + c);
+                int32_t high = activation(&in, b * PACK_BLOCK + PACK_BLOCK / 2 + c);
+                for (int r = 0; r < PACK_TILE_ROWS; r++) {
+                    int32_t both = (int32_t)(words.row[r] >> (8 * (c % 4)) & 0xFF);
+                    dot[r] += (both & 0x0F) * low + (both >> 4) * high;
                 }
-                row_sum[r] += (float)dot * (half_at(block + 256 + 2 * r) * scale[b]);
-                if (with_minimum) row_sum[r] += half_at(block + 288 + 2 * r) * (scale[b] * (float)total);
+            }
+            for (int r = 0; r < PACK_TILE_ROWS; r++) {
+                row_sum[r] += (float)dot[r] * (half_at(block + 256 + 2 * r) * in.scale[b]);
+                if (with_minimum) row_sum[r] += half_at(block + 288 + 2 * r) * (in.scale[b] * (float)total);
             }
         }
         store_rows(w, tile, row_sum, out + t * stride);
@@ -121,53 +149,56 @@ static void matmul_q4m(const packed_matrix *w, int32_t tile, const activations *
     matmul_nibbles(true, w, tile, x, n, out, stride);
 }
 
-/* Dot product of 16 columns, from column 16 * half of a block. */
-static inline int32_t dot_bytes(const uint8_t *block, int row, int half, const int8_t *q) {
-    int32_t dot = 0;
+/* Dot products of 16 columns with every row, from column 16 * half of block b. */
+static inline void dot_bytes(const uint8_t *block, const token_input *in, int32_t b, int half,
+                             int32_t dot[PACK_TILE_ROWS]) {
+    for (int r = 0; r < PACK_TILE_ROWS; r++) {
+        dot[r] = 0;
+    }
     for (int c = half * PACK_SUB_BLOCK; c < (half + 1) * PACK_SUB_BLOCK; c++) {
-        dot += (int8_t)block[64 * (c / 4) + 4 * row + c % 4] * q[c];
+        row_words words = load_words(block, c / 4);
+        int32_t q = activation(in, b * PACK_BLOCK + c);
+        for (int r = 0; r < PACK_TILE_ROWS; r++) {
+            int32_t byte = (int32_t)(words.row[r] >> (8 * (c % 4)) & 0xFF);
+            dot[r] += ((byte ^ 0x80) - 0x80) * q; /* the byte is signed */
+        }
     }
-    return dot;
 }
 
-static void matmul_q8(const packed_matrix *w, int32_t tile, const activations *x, int32_t n_tokens, float *out,
+static inline void matmul_bytes(bool sub_scales, const packed_matrix *w, int32_t tile, const activations *x,
+                                int32_t n_tokens, float *out, int64_t stride) {
+    const size_t block_bytes = sub_scales ? 640 : 544;
+    for (int32_t t = 0; t < n_tokens; t++) {
+        const uint8_t *block = w->data + (size_t)tile * w->tile_bytes;
+        token_input in = input_of(x, t);
+        float row_sum[PACK_TILE_ROWS] = {0};
+        for (int32_t b = 0; b < w->columns / PACK_BLOCK; b++, block += block_bytes) {
+            int32_t first[PACK_TILE_ROWS], second[PACK_TILE_ROWS];
+            dot_bytes(block, &in, b, 0, first);
+            dot_bytes(block, &in, b, 1, second);
+            for (int r = 0; r < PACK_TILE_ROWS; r++) {
+                if (sub_scales) {
+                    float scale[2];
+                    memcpy(&scale[0], block + 512 + 4 * r, 4);
+                    memcpy(&scale[1], block + 576 + 4 * r, 4);
+                    row_sum[r] += ((float)first[r] * scale[0] + (float)second[r] * scale[1]) * in.scale[b];
+                } else {
+                    row_sum[r] += (float)(first[r] + second[r]) * (half_at(block + 512 + 2 * r) * in.scale[b]);
+                }
+            }
+        }
+        store_rows(w, tile, row_sum, out + t * stride);
+    }
+}
+
+static void matmul_q8(const packed_matrix *w, int32_t tile, const activations *x, int32_t n, float *out,
                       int64_t stride) {
-    int32_t n_blocks = w->columns / PACK_BLOCK;
-    for (int32_t t = 0; t < n_tokens; t++) {
-        const uint8_t *block = w->data + (size_t)tile * w->tile_bytes;
-        const int8_t *q = x->q + (int64_t)t * x->columns;
-        const float *scale = x->scale + (int64_t)t * n_blocks;
-        float row_sum[PACK_TILE_ROWS] = {0};
-        for (int32_t b = 0; b < n_blocks; b++, block += 544, q += PACK_BLOCK) {
-            for (int r = 0; r < PACK_TILE_ROWS; r++) {
-                int32_t dot = dot_bytes(block, r, 0, q) + dot_bytes(block, r, 1, q);
-                row_sum[r] += (float)dot * (half_at(block + 512 + 2 * r) * scale[b]);
-            }
-        }
-        store_rows(w, tile, row_sum, out + t * stride);
-    }
+    matmul_bytes(false, w, tile, x, n, out, stride);
 }
 
-static void matmul_q8s(const packed_matrix *w, int32_t tile, const activations *x, int32_t n_tokens, float *out,
+static void matmul_q8s(const packed_matrix *w, int32_t tile, const activations *x, int32_t n, float *out,
                        int64_t stride) {
-    int32_t n_blocks = w->columns / PACK_BLOCK;
-    for (int32_t t = 0; t < n_tokens; t++) {
-        const uint8_t *block = w->data + (size_t)tile * w->tile_bytes;
-        const int8_t *q = x->q + (int64_t)t * x->columns;
-        const float *scale = x->scale + (int64_t)t * n_blocks;
-        float row_sum[PACK_TILE_ROWS] = {0};
-        for (int32_t b = 0; b < n_blocks; b++, block += 640, q += PACK_BLOCK) {
-            for (int r = 0; r < PACK_TILE_ROWS; r++) {
-                float sub_scale[2];
-                memcpy(&sub_scale[0], block + 512 + 4 * r, 4);
-                memcpy(&sub_scale[1], block + 576 + 4 * r, 4);
-                float both = (float)dot_bytes(block, r, 0, q) * sub_scale[0] +
-                             (float)dot_bytes(block, r, 1, q) * sub_scale[1];
-                row_sum[r] += both * scale[b];
-            }
-        }
-        store_rows(w, tile, row_sum, out + t * stride);
-    }
+    matmul_bytes(true, w, tile, x, n, out, stride);
 }
 
 /*

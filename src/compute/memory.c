@@ -2,8 +2,8 @@
 
 #include "pages.h"
 
-bool memory_open(memory *m, size_t size) {
-    m->data = pages_alloc(size);
+bool memory_open(memory *m, size_t size, memory_use use) {
+    m->data = pages_alloc(size, use == MEMORY_FULL);
     m->size = m->data ? size : 0;
     return m->data != NULL;
 }

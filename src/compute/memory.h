@@ -1,4 +1,4 @@
-/* Memory for weights, caches and activations: zeroed, aligned for vectors, huge pages where there are some. */
+/* Memory for weights, caches and activations: zeroed and aligned for vectors. */
 #ifndef COMPUTE_MEMORY_H
 #define COMPUTE_MEMORY_H
 
@@ -11,8 +11,9 @@ typedef struct memory {
     size_t size;
 } memory;
 
-/* False when the system refuses; *m is then empty. size > 0. */
-bool memory_open(memory *m, size_t size);
+/* False when the system refuses; *m is then empty. size > 0. MEMORY_FULL will be filled, MEMORY_SPARSE perhaps not. */
+typedef enum memory_use { MEMORY_FULL, MEMORY_SPARSE } memory_use;
+bool memory_open(memory *m, size_t size, memory_use use);
 void memory_close(memory *m);
 
 #endif

@@ -14,8 +14,8 @@
  * Q8S    | Q6_K       | per 32 columns: 512 B int8, 2 x 16 float scales (16 columns each)   | exact
  *
  * Weights are kept exactly: the scale of a Q6_K block times its 8-bit sub-scale needs 19 bits and fits
- * a float. What rounds is the activations: products with Q4, Q4M, Q8 and Q8S take them as 8-bit integers
- * with a float scale per 32 (activations.h).
+ * a float. What rounds is the activations: products with Q4, Q4M, Q8 and Q8S take them as 16-bit integers
+ * with a float scale per 32 (kernels.h).
  *
  * Bytes: nibble vector v (0..3) of a block holds at byte 4 * row + j the column 4v + j in its low half
  * and 16 + 4v + j in its high half. Byte vector v (0..7) holds at byte 4 * row + j the column 4v + j.

@@ -18,7 +18,7 @@ int kv_open(kv_cache *kv, const sereno_model_info *model, int32_t n_ctx, int32_t
     kv->length = calloc((size_t)n_sequences, sizeof *kv->length);
     size_t planes = (size_t)n_sequences * model->n_layers * model->n_kv_heads * 2;
     size_t size = planes * plane_size(kv) * sizeof(uint16_t);
-    if (!kv->length || !memory_open(&kv->storage, size)) return err_no_memory(err, "the KV cache", size);
+    if (!kv->length || !memory_open(&kv->storage, size, MEMORY_SPARSE)) return err_no_memory(err, "the KV cache", size);
     return SERENO_OK;
 }
 

@@ -280,7 +280,7 @@ static int open_parts(native_engine *e, const sereno_engine_options *o, sereno_e
     }
     size_t logits_bytes = (size_t)BATCH_MAX * m->n_vocab * sizeof(float);
     e->pending = calloc((size_t)o->n_sequences, sizeof *e->pending);
-    if (!e->pending || !memory_open(&e->logits, logits_bytes)) return err_no_memory(err, "logits", logits_bytes);
+    if (!e->pending || !memory_open(&e->logits, logits_bytes, MEMORY_SPARSE)) return err_no_memory(err, "logits", logits_bytes);
     e->info = (sereno_engine_info){
         .isa = e->kernels->name,
         .n_vocab = (int32_t)m->n_vocab,

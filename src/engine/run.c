@@ -34,13 +34,14 @@ int scratch_open(scratch *s, const sereno_model_info *m, int32_t n_ctx, int32_t 
         {&s->scores, (size_t)n_threads * (size_t)s->scores_stride},
         {&s->act.scale, BATCH_MAX * widest / PACK_BLOCK},
         {(float **)(void *)&s->act.sum, BATCH_MAX * widest / PACK_SUB_BLOCK},
-        {(float **)(void *)&s->act.q, BATCH_MAX * widest / sizeof(float)},
+        {(float **)(void *)&s->act.high, BATCH_MAX * widest / sizeof(float)},
+        {(float **)(void *)&s->act.low, BATCH_MAX * widest / sizeof(float)},
     };
     size_t total = 0;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         total += padded(parts[i].n);
     }
-    if (!memory_open(&s->storage, total * sizeof(float))) {
+    if (!memory_open(&s->storage, total * sizeof(float), MEMORY_SPARSE)) {
         return err_no_memory(err, "activations", total * sizeof(float));
     }
     float *at = (float *)(void *)s->storage.data;

@@ -42,7 +42,7 @@ static int allocate(weights *w, const sereno_model *model, sereno_error *err) {
     w->head = describe(model->tensor[GLOBAL_OUTPUT]);
     w->embedding = model->tensor[GLOBAL_TOKEN_EMBD];
     size += pack_bytes(&w->head);
-    if (!memory_open(&w->packed, size)) return err_no_memory(err, "the packed weights", size);
+    if (!memory_open(&w->packed, size, MEMORY_FULL)) return err_no_memory(err, "the packed weights", size);
     return SERENO_OK;
 }
 

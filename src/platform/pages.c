@@ -3,10 +3,10 @@
 
 #include <sys/mman.h>
 
-void *pages_alloc(size_t size) {
+void *pages_alloc(size_t size, bool huge) {
     void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED) return NULL;
-    madvise(p, size, MADV_HUGEPAGE); /* a wish: without it only more TLB misses */
+    madvise(p, size, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE); /* a wish, so a refusal does not matter */
     return p;
 }
 
