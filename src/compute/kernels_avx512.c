@@ -108,12 +108,14 @@ INLINE void group_float(pack_format format, const packed_matrix *w, int32_t tile
     }
 }
 
-/* Adds the products of n vectors of weights (four columns each) with one plane of activations. */
-INLINE __m512i dot_columns(__m512i dot, const __m512i *weight, const int8_t *plane, int n) {
+/* offset + products of n vectors of weights (four columns each) with both planes of activations. */
+INLINE __m512i dot_planes(__m512i offset, const __m512i *weight, const int8_t *high, const int8_t *low, int n) {
+    __m512i upper = _mm512_setzero_si512(), lower = offset;
     for (int v = 0; v < n; v++) {
-        dot = _mm512_dpbusd_epi32(dot, weight[v], broadcast4(plane + 4 * v));
+        upper = _mm512_dpbusd_epi32(upper, weight[v], broadcast4(high + 4 * v));
+        lower = _mm512_dpbusd_epi32(lower, weight[v], broadcast4(low + 4 * v));
     }
-    return dot;
+    return _mm512_add_epi32(_mm512_slli_epi32(upper, 8), lower);
 }
 
 /* Nibbles are 0..15; Q4 means them less 8, which is taken from the sum of the activations. */
@@ -139,10 +141,8 @@ INLINE void group_nibbles(bool with_minimum, const packed_matrix *w, int32_t til
         __m512 scale = load_halves(data + 256);
         for (int i = 0; i < n; i++) {
             int32_t total = token[i].sum[2 * b] + token[i].sum[2 * b + 1];
-            __m512i dot = dot_columns(_mm512_setzero_si512(), weight, token[i].high + b * PACK_BLOCK, 8);
-            dot = _mm512_slli_epi32(dot, 8);
-            if (!with_minimum) dot = _mm512_sub_epi32(dot, _mm512_set1_epi32(8 * total));
-            dot = dot_columns(dot, weight, token[i].low + b * PACK_BLOCK, 8);
+            __m512i offset = with_minimum ? _mm512_setzero_si512() : _mm512_set1_epi32(-8 * total);
+            __m512i dot = dot_planes(offset, weight, token[i].high + b * PACK_BLOCK, token[i].low + b * PACK_BLOCK, 8);
             float token_scale = token[i].scale[b];
             row_sum[i] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), _mm512_mul_ps(scale, _mm512_set1_ps(token_scale)),
                                          row_sum[i]);
@@ -179,10 +179,8 @@ INLINE void group_bytes(bool sub_scales, const packed_matrix *w, int32_t tile, c
             __m512i dot[2];
             for (int half = 0; half < 2; half++) {
                 int32_t at = b * PACK_BLOCK + half * PACK_SUB_BLOCK;
-                dot[half] = dot_columns(_mm512_setzero_si512(), weight + 4 * half, token[i].high + at, 4);
-                dot[half] = _mm512_sub_epi32(_mm512_slli_epi32(dot[half], 8),
-                                             _mm512_set1_epi32(128 * token[i].sum[2 * b + half]));
-                dot[half] = dot_columns(dot[half], weight + 4 * half, token[i].low + at, 4);
+                __m512i offset = _mm512_set1_epi32(-128 * token[i].sum[2 * b + half]);
+                dot[half] = dot_planes(offset, weight + 4 * half, token[i].high + at, token[i].low + at, 4);
             }
             __m512 token_scale = _mm512_set1_ps(token[i].scale[b]);
             if (sub_scales) {

@@ -1,0 +1,58 @@
+# sereno: a thin face over CMake. `make help` lists the targets.
+BUILD ?= build
+PROMPT ?= Explain in two sentences why the sky is blue.
+JOBS ?= $(shell nproc)
+PREFIX ?= /usr/local
+CMAKE_FLAGS ?=
+ifeq ($(CI),true)
+CMAKE_FLAGS += -DSERENO_WERROR=ON
+endif
+
+.PHONY: all run test lint format install clean help setup model
+.DEFAULT_GOAL := all
+
+all: setup
+	@cmake -S . -B $(BUILD) -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(CMAKE_FLAGS) > $(BUILD).cmake.log 2>&1 || { cat $(BUILD).cmake.log; exit 1; }
+	@rm -f $(BUILD).cmake.log
+	@cmake --build $(BUILD) -j $(JOBS) -- --no-print-directory -s
+
+# Installs what is missing to build and test; says what it does.
+setup:
+	@tools/setup build
+
+# Fetches the default model unless it is there. Tests go on without it, except in CI.
+model: setup
+	@tools/get-model smollm2-135m > /dev/null || [ "$$CI" != true ]
+
+run: all
+	@tools/get-model smollm2-135m > /dev/null
+	@$(BUILD)/sereno run -p "$(PROMPT)"
+
+test: all model
+	@tests/run $(BUILD)
+
+lint: all
+	@tools/setup lint
+	@tools/lint $(BUILD)
+
+format:
+	@tools/setup lint
+	@git ls-files '*.c' '*.h' | xargs clang-format -i
+
+install: all
+	@cmake --install $(BUILD) > /dev/null
+	@echo "installed under $(PREFIX)"
+
+$(BUILD)/make-random-model: all
+
+clean:
+	rm -rf $(BUILD) $(BUILD)-*
+
+help:
+	@echo "make            build $(BUILD)/sereno"
+	@echo "make run        fetch a small model if it is not there and answer PROMPT=\"...\""
+	@echo "make test       all tests, plain and under sanitizers"
+	@echo "make lint       clang-format, clang-tidy, cppcheck"
+	@echo "make format     format the sources"
+	@echo "make install    install under PREFIX=$(PREFIX)"
+	@echo "make clean      remove what was built"
