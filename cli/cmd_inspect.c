@@ -129,7 +129,8 @@ int cmd_inspect(int argc, char **argv) {
     common_options common = {0};
     bool tensors = false;
     const option options[] = {
-        {OPTION_FLAG, "--tensors", NULL, &tensors, "list the tensors too (with --json they always are)", 0, 0, NULL, NULL},
+        {OPTION_FLAG, "--tensors", NULL, &tensors, "list the tensors too (with --json they always are)", 0, 0, NULL,
+         NULL},
         COMMON_OPTIONS(common),
         {0},
     };

@@ -129,7 +129,8 @@ static void choose_chat(run *r) {
 static int load(run *r) {
     const run_options *o = r->options;
     char path[4096];
-    if (!model_path(o->model, path, sizeof path)) return fail(&r->diag, &(sereno_error){SERENO_ERR_INVALID, "the model's path is too long"});
+    if (!model_path(o->model, path, sizeof path))
+        return fail(&r->diag, &(sereno_error){SERENO_ERR_INVALID, "the model's path is too long"});
     uint64_t start = sereno_now_ns(sereno_clock_system());
     int status = sereno_model_open(path, &r->model, &r->err);
     if (status) {
@@ -260,8 +261,8 @@ static json_t *json_environment(const run *r) {
     bool effective = sched_effective(r, &why);
     const sereno_engine_info *info = r->engine->ops->info(r->engine);
     return json_pack("{s:s, s:i, s:s, s:b, s:s?, s:s, s:i, s:s}", "isa", info->isa, "threads", info->n_threads, "sched",
-                     sched_names[r->options->sched], "sched_effective", effective, "sched_note", why, "cpu", cpu, "context",
-                     info->n_ctx, "version", sereno_version());
+                     sched_names[r->options->sched], "sched_effective", effective, "sched_note", why, "cpu", cpu,
+                     "context", info->n_ctx, "version", sereno_version());
 }
 
 static json_t *json_settings(const run *r) {
@@ -273,8 +274,8 @@ static json_t *json_settings(const run *r) {
         json_array_append_new(stops, json_string(r->options->stops.items[i]));
     }
     return json_pack("{s:i, s:f, s:i, s:f, s:f, s:s, s:o, s:s, s:b}", "n_predict", r->options->n_predict, "temperature",
-                     (double)s->temperature, "top_k", s->top_k, "top_p", (double)s->top_p, "min_p", (double)s->min_p, "seed",
-                     seed, "stop", stops, "strategy", "plain", "chat", r->chats);
+                     (double)s->temperature, "top_k", s->top_k, "top_p", (double)s->top_p, "min_p", (double)s->min_p,
+                     "seed", seed, "stop", stops, "strategy", "plain", "chat", r->chats);
 }
 
 static void report_json(const run *r, const sereno_generation *g) {
@@ -284,10 +285,10 @@ static void report_json(const run *r, const sereno_generation *g) {
     }
     const sereno_engine_info *info = r->engine->ops->info(r->engine);
     double n = (double)g->tokens.n;
-    json_t *timings = json_pack("{s:f, s:f, s:f, s:f, s:f, s:o}", "load_ms", r->load_ms, "ttft_ms", g->ttft_ms,
-                                "prefill_tok_s", rate(g->n_prefilled, g->prefill_ms), "decode_tok_s",
-                                rate(n - 1, g->decode_ms), "tpot_ms", n > 1 ? g->decode_ms / (n - 1) : 0.0, "itl_ms",
-                                json_quantiles(g->itl_ms));
+    json_t *timings =
+        json_pack("{s:f, s:f, s:f, s:f, s:f, s:o}", "load_ms", r->load_ms, "ttft_ms", g->ttft_ms, "prefill_tok_s",
+                  rate(g->n_prefilled, g->prefill_ms), "decode_tok_s", rate(n - 1, g->decode_ms), "tpot_ms",
+                  n > 1 ? g->decode_ms / (n - 1) : 0.0, "itl_ms", json_quantiles(g->itl_ms));
     const double mib = 1 << 20;
     json_t *memory = json_pack("{s:f, s:f, s:f}", "weights_mib", (double)info->weight_bytes / mib, "kv_mib",
                                (double)info->kv_bytes / mib, "rss_mib", (double)procfs_rss_bytes() / mib);
@@ -322,7 +323,8 @@ static int answer_once(run *r) {
     sereno_text text = {0};
     sereno_generation g = {0};
     int code = 0;
-    int status = o->file ? read_text(o->file, &text, &r->err) : sereno_text_append(&text, o->prompt, strlen(o->prompt), &r->err);
+    int status =
+        o->file ? read_text(o->file, &text, &r->err) : sereno_text_append(&text, o->prompt, strlen(o->prompt), &r->err);
     if (!status) status = check_utf8("the prompt", text.data, text.size, &r->err);
     if (!status) status = append_turn(r, text.data ? text.data : "", text.size);
     if (!status) status = generate(r, &g);
@@ -406,9 +408,11 @@ int cmd_run(int argc, char **argv) {
     const option options[] = {
         {OPTION_HEADING, NULL, NULL, NULL, "what to say", 0, 0, NULL, NULL},
         {OPTION_TEXT, "-p, --prompt", "TEXT", &o.prompt, "the prompt", 0, 0, NULL, NULL},
-        {OPTION_TEXT, "-f, --file", "FILE", &o.file, "read the prompt from FILE, - for standard input", 0, 0, NULL, NULL},
+        {OPTION_TEXT, "-f, --file", "FILE", &o.file, "read the prompt from FILE, - for standard input", 0, 0, NULL,
+         NULL},
         {OPTION_FLAG, "-i, --interactive", NULL, &o.interactive,
-         "chat, a line a turn; the KV cache is kept from turn to turn. Ctrl-C ends the answer, a second one the program",
+         "chat, a line a turn; the KV cache is kept from turn to turn. Ctrl-C ends the answer, a second one the "
+         "program",
          0, 0, NULL, NULL},
         {OPTION_TEXT, "-sys, --system", "TEXT", &o.system,
          "the chat's system message; default: what the model's own template says", 0, 0, NULL, NULL},
@@ -427,7 +431,8 @@ int cmd_run(int argc, char **argv) {
          "only the K likeliest tokens, 0 all; default 40: cuts the long tail of nonsense", 0, 1 << 24, NULL, NULL},
         {OPTION_FLOAT, "--top-p", "P", &o.sampler.top_p,
          "of these only the likeliest that make up P of the probability, 1 all; default 0.95: less choice where the "
-         "model is sure", 0, 1, NULL, NULL},
+         "model is sure",
+         0, 1, NULL, NULL},
         {OPTION_FLOAT, "--min-p", "P", &o.sampler.min_p,
          "of these only tokens at least P times as likely as the likeliest, 0 all; default 0.05", 0, 1, NULL, NULL},
         {OPTION_SEED, "-s, --seed", "N", &o.sampler.seed,
@@ -437,12 +442,12 @@ int cmd_run(int argc, char **argv) {
         {OPTION_TEXT, "-m, --model", "PATH", &o.model,
          "GGUF file; default $SERENO_MODEL, else the model that tools/get-model fetched", 0, 0, NULL, NULL},
         {OPTION_INT, "-c, --ctx-size", "N", &o.n_ctx,
-         "context in tokens; default 4096 or the model's, the smaller: memory grows with it. 0 is the default", 0, 1 << 24,
-         NULL, NULL},
+         "context in tokens; default 4096 or the model's, the smaller: memory grows with it. 0 is the default", 0,
+         1 << 24, NULL, NULL},
         {OPTION_INT, "-t, --threads", "N", &o.n_threads,
          "compute threads; default all cores but one, at least 1: what is in front keeps a core", 1, 64, NULL, NULL},
-        {OPTION_TEXT, "--cpu", "LIST", &o.cpus, "run only on these cores, like 0,2-3; default: wherever there is room", 0, 0,
-         NULL, NULL},
+        {OPTION_TEXT, "--cpu", "LIST", &o.cpus, "run only on these cores, like 0,2-3; default: wherever there is room",
+         0, 0, NULL, NULL},
         {OPTION_CHOICE, "--sched", "CLASS", &o.sched,
          "idle, batch or normal: how compute threads are scheduled; default idle: everything else goes first", 0, 0,
          sched_names, NULL},

@@ -53,7 +53,8 @@ int cmd_tokenize(int argc, char **argv) {
         {OPTION_TEXT, "-f, --file", "FILE", &file, "read the text from FILE, - for standard input", 0, 0, NULL, NULL},
         {OPTION_FLAG, "--no-parse-special", NULL, &plain,
          "take control tokens written in the text (<|im_end|>) as plain text; by default they are parsed, as a raw "
-         "prompt's are", 0, 0, NULL, NULL},
+         "prompt's are",
+         0, 0, NULL, NULL},
         {OPTION_FLAG, "--no-bos", NULL, &no_bos, "leave out the beginning token even where the model wants one", 0, 0,
          NULL, NULL},
         {OPTION_FLAG, "--ids", NULL, &ids_only, "print only the numbers, on one line", 0, 0, NULL, NULL},

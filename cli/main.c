@@ -18,7 +18,8 @@ static const struct {
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
 static void print_commands(FILE *to) {
-    fputs("sereno: a language model in the background, not felt by what is in front\n\nusage: sereno COMMAND [options]\n\n",
+    fputs("sereno: a language model in the background, not felt by what is in front\n\nusage: sereno COMMAND "
+          "[options]\n\n",
           to);
     for (int i = 0; i < N_COMMANDS; i++) {
         fprintf(to, "  %-10s %s\n", commands[i].name, commands[i].summary);

@@ -9,13 +9,13 @@
 #include <stdint.h>
 
 typedef enum option_kind {
-    OPTION_FLAG,   /* bool */
-    OPTION_INT,    /* int32_t, low .. high */
-    OPTION_FLOAT,  /* float, low .. high; NaN is refused */
-    OPTION_SEED,   /* uint64_t, decimal or 0x */
-    OPTION_TEXT,   /* const char * */
-    OPTION_LIST,   /* option_list: may be given many times */
-    OPTION_CHOICE, /* int32_t: index into `choices` */
+    OPTION_FLAG,    /* bool */
+    OPTION_INT,     /* int32_t, low .. high */
+    OPTION_FLOAT,   /* float, low .. high; NaN is refused */
+    OPTION_SEED,    /* uint64_t, decimal or 0x */
+    OPTION_TEXT,    /* const char * */
+    OPTION_LIST,    /* option_list: may be given many times */
+    OPTION_CHOICE,  /* int32_t: index into `choices` */
     OPTION_HEADING, /* no option: a line of --help */
 } option_kind;
 
@@ -38,8 +38,8 @@ typedef struct option {
 } option;
 
 typedef struct command_line {
-    const char *command; /* "sereno run" */
-    const char *summary; /* one line */
+    const char *command;   /* "sereno run" */
+    const char *summary;   /* one line */
     const char *arguments; /* as in "MODEL", "" for none */
     const char *examples;
     const option *options; /* ends with a row without names */

@@ -102,8 +102,8 @@ int read_text(const char *path, sereno_text *out, sereno_error *err) {
         status = sereno_text_append(out, block, n, err);
     }
     if (!status && ferror(file)) {
-        status = err_set(err, SERENO_ERR_IO, "cannot read '%s': %s", standard ? "standard input" : path,
-                         strerror(errno));
+        status =
+            err_set(err, SERENO_ERR_IO, "cannot read '%s': %s", standard ? "standard input" : path, strerror(errno));
     }
     if (!standard) fclose(file);
     return status;

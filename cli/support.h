@@ -20,17 +20,19 @@ typedef struct common_options {
     const char *log_file;
 } common_options;
 
-#define COMMON_OPTIONS(common)                                                                                     \
-    {OPTION_HEADING, NULL, NULL, NULL, "output", 0, 0, NULL, NULL},                                                \
-        {OPTION_FLAG, "--json", NULL, &(common).json, "print one JSON document; diagnostics stay on stderr",       \
-         0, 0, NULL, NULL},                                                                                        \
-        {OPTION_FLAG, "-v, --verbose", NULL, &(common).verbose, "say more about what happens", 0, 0, NULL, NULL},  \
-        {OPTION_TEXT, "--log-file", "FILE", &(common).log_file,                                                    \
-         "append diagnostics to FILE instead of stderr", 0, 0, NULL, NULL}
+/* clang-format off */
+#define COMMON_OPTIONS(common)                                                                                      \
+    {OPTION_HEADING, NULL, NULL, NULL, "output", 0, 0, NULL, NULL},                                                 \
+    {OPTION_FLAG, "--json", NULL, &(common).json,                                                                   \
+     "print one JSON document; diagnostics stay on stderr", 0, 0, NULL, NULL},                                      \
+    {OPTION_FLAG, "-v, --verbose", NULL, &(common).verbose, "say more about what happens", 0, 0, NULL, NULL},       \
+    {OPTION_TEXT, "--log-file", "FILE", &(common).log_file,                                                         \
+     "append diagnostics to FILE instead of stderr", 0, 0, NULL, NULL}
+/* clang-format on */
 
 /* Where diagnostics go. */
 typedef struct diagnostics {
-    FILE *to;      /* stderr or the log file */
+    FILE *to; /* stderr or the log file */
     bool verbose;
     const char *command;
 } diagnostics;

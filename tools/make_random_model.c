@@ -20,10 +20,8 @@ typedef struct shape {
 } shape;
 
 static const shape shapes[] = {
-    {"tiny", 2, 256, 8, 4, 32, 512, 512, 1024, true},
-    {"135m", 30, 576, 9, 3, 64, 1536, 49152, 8192, true},
-    {"1b", 16, 2048, 32, 8, 64, 8192, 32768, 8192, true},
-    {"3b", 28, 3072, 24, 8, 128, 8192, 32768, 8192, true},
+    {"tiny", 2, 256, 8, 4, 32, 512, 512, 1024, true},        {"135m", 30, 576, 9, 3, 64, 1536, 49152, 8192, true},
+    {"1b", 16, 2048, 32, 8, 64, 8192, 32768, 8192, true},    {"3b", 28, 3072, 24, 8, 128, 8192, 32768, 8192, true},
     {"8b", 32, 4096, 32, 8, 128, 14336, 32768, 8192, false},
 };
 
@@ -210,8 +208,8 @@ typedef struct layer_tensor {
 static void layer_tensors(const shape *s, layer_tensor out[LAYER_TENSORS_WRITTEN]) {
     uint32_t q = s->n_heads * s->head_dim, kv = s->n_kv_heads * s->head_dim;
     const layer_tensor list[LAYER_TENSORS_WRITTEN] = {
-        {"attn_norm", s->n_embd, 0}, {"attn_q", s->n_embd, q},           {"attn_k", s->n_embd, kv},
-        {"attn_v", s->n_embd, kv},   {"attn_output", q, s->n_embd},      {"ffn_norm", s->n_embd, 0},
+        {"attn_norm", s->n_embd, 0},      {"attn_q", s->n_embd, q},       {"attn_k", s->n_embd, kv},
+        {"attn_v", s->n_embd, kv},        {"attn_output", q, s->n_embd},  {"ffn_norm", s->n_embd, 0},
         {"ffn_gate", s->n_embd, s->n_ff}, {"ffn_up", s->n_embd, s->n_ff}, {"ffn_down", s->n_ff, s->n_embd},
     };
     memcpy(out, list, sizeof list);

@@ -5,7 +5,7 @@
 #define SERENO_VERSION "0.1.0"
 
 #if defined(__GNUC__)
-#define SERENO_API __attribute__((visibility("default")))
+#define SERENO_API                        __attribute__((visibility("default")))
 #define SERENO_PRINTF(fmt_arg, first_arg) __attribute__((format(printf, fmt_arg, first_arg)))
 #else
 #define SERENO_API

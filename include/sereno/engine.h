@@ -76,8 +76,8 @@ typedef sereno_verdict (*sereno_observer)(void *ctx, const sereno_boundary *boun
 /* A token to compute. Its place in its sequence is one after its parent. */
 typedef struct sereno_input {
     int32_t token;
-    int32_t sequence;   /* 0 .. n_sequences - 1 */
-    int32_t parent;     /* index of an earlier input of the same pass and sequence; -1: the last kept token */
+    int32_t sequence; /* 0 .. n_sequences - 1 */
+    int32_t parent;   /* index of an earlier input of the same pass and sequence; -1: the last kept token */
     bool wants_logits;
 } sereno_input;
 
@@ -90,7 +90,7 @@ typedef struct sereno_pass {
 } sereno_pass;
 
 typedef struct sereno_engine_info {
-    const char *isa;       /* kernels in use: "avx512", "portable" */
+    const char *isa; /* kernels in use: "avx512", "portable" */
     int32_t n_vocab, n_ctx, n_sequences, n_threads;
     uint64_t weight_bytes; /* packed weights */
     uint64_t kv_bytes;     /* address space of the KV cache; memory is taken as it fills */
@@ -140,15 +140,15 @@ struct sereno_engine {
 typedef enum sereno_sched { SERENO_SCHED_IDLE, SERENO_SCHED_BATCH, SERENO_SCHED_NORMAL } sereno_sched;
 
 typedef struct sereno_engine_options {
-    int32_t n_threads;         /* compute threads, the owner included; 1 .. 64 */
-    int32_t n_ctx;             /* longest sequence in tokens; 1 .. the model's n_ctx_train */
-    int32_t n_sequences;       /* 1 .. 64 */
+    int32_t n_threads;   /* compute threads, the owner included; 1 .. 64 */
+    int32_t n_ctx;       /* longest sequence in tokens; 1 .. the model's n_ctx_train */
+    int32_t n_sequences; /* 1 .. 64 */
     sereno_sched sched;
-    const int *cpus;           /* cores for the compute threads (borrowed while opening); n_cpus 0: any */
+    const int *cpus; /* cores for the compute threads (borrowed while opening); n_cpus 0: any */
     int n_cpus;
-    uint32_t subgraph_us_max;  /* plans are cut so that a subgraph takes about this or less; 50 .. 1000000 */
-    uint32_t spin_us_max;      /* how long an idle compute thread spins before it parks; 0 .. 10000 */
-    const char *isa;           /* kernels by name, NULL: the best this machine runs */
+    uint32_t subgraph_us_max; /* plans are cut so that a subgraph takes about this or less; 50 .. 1000000 */
+    uint32_t spin_us_max;     /* how long an idle compute thread spins before it parks; 0 .. 10000 */
+    const char *isa;          /* kernels by name, NULL: the best this machine runs */
     /* Called while weights are packed, on the calling thread; NULL: not wanted. */
     void (*progress)(void *ctx, uint64_t done, uint64_t total);
     void *progress_ctx;
@@ -161,8 +161,8 @@ SERENO_API sereno_engine_options sereno_engine_defaults(const sereno_model *mode
  * The native engine. The calling thread becomes its owner and takes the scheduling class, for good.
  * The model must stay open until the engine is closed. On failure *out is NULL.
  */
-SERENO_API int sereno_engine_open(const sereno_model *model, const sereno_engine_options *options,
-                                  sereno_engine **out, sereno_error *err);
+SERENO_API int sereno_engine_open(const sereno_model *model, const sereno_engine_options *options, sereno_engine **out,
+                                  sereno_error *err);
 
 /* Closes any engine and nulls; NULL is fine. */
 SERENO_API void sereno_engine_close(sereno_engine **engine);

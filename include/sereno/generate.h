@@ -26,7 +26,7 @@ typedef enum sereno_finish {
 typedef struct sereno_request {
     const int32_t *prompt; /* n_prompt tokens, at least 1; borrowed while generating */
     int32_t n_prompt;
-    int32_t max_tokens;    /* 0: nothing is computed or printed */
+    int32_t max_tokens; /* 0: nothing is computed or printed */
     sereno_sampler sampler;
     const char *const *stops; /* n_stops strings, none empty; text ends before the first that occurs */
     int n_stops;
@@ -47,13 +47,13 @@ typedef struct sereno_quantiles {
 
 typedef struct sereno_generation {
     sereno_finish finish;
-    sereno_tokens tokens; /* generated, without the end token; owned by the caller */
-    sereno_text text;     /* all that on_text got; owned by the caller */
-    bool ended_by_token;  /* the model picked an end token */
-    int32_t n_prefilled;  /* prompt tokens computed, the rest was in the KV cache */
-    double prefill_ms;    /* from the start to the first token's logits */
-    double ttft_ms;       /* to the first token; 0 when there is none */
-    double decode_ms;     /* from the first token to the last */
+    sereno_tokens tokens;    /* generated, without the end token; owned by the caller */
+    sereno_text text;        /* all that on_text got; owned by the caller */
+    bool ended_by_token;     /* the model picked an end token */
+    int32_t n_prefilled;     /* prompt tokens computed, the rest was in the KV cache */
+    double prefill_ms;       /* from the start to the first token's logits */
+    double ttft_ms;          /* to the first token; 0 when there is none */
+    double decode_ms;        /* from the first token to the last */
     sereno_quantiles itl_ms; /* gaps between tokens; 0 when there are fewer than two */
 } sereno_generation;
 

@@ -20,24 +20,20 @@ int err_no_memory(sereno_error *err, const char *what, size_t bytes) {
 
 const char *sereno_status_name(int code) {
     switch (code) {
-#define STATUS_NAME(name, value, text)                                                             \
-    case value:                                                                                    \
-        return "SERENO_" #name;
+#define STATUS_NAME(name, value, text)                                                                                 \
+    case value: return "SERENO_" #name;
         SERENO_STATUS_MAP(STATUS_NAME)
 #undef STATUS_NAME
-    default:
-        return "unknown";
+    default: return "unknown";
     }
 }
 
 const char *sereno_status_text(int code) {
     switch (code) {
-#define STATUS_TEXT(name, value, text)                                                             \
-    case value:                                                                                    \
-        return text;
+#define STATUS_TEXT(name, value, text)                                                                                 \
+    case value: return text;
         SERENO_STATUS_MAP(STATUS_TEXT)
 #undef STATUS_TEXT
-    default:
-        return "unknown";
+    default: return "unknown";
     }
 }

@@ -29,7 +29,7 @@ static inline float half_to_float(uint16_t h) {
 
 static inline uint16_t float_to_half(float f) {
     uint32_t bits = bits_of_float(f), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7FFFFFFF;
-    if (magnitude > 0x7F800000) return (uint16_t)(sign | 0x7E00); /* NaN */
+    if (magnitude > 0x7F800000) return (uint16_t)(sign | 0x7E00);  /* NaN */
     if (magnitude >= 0x477FF000) return (uint16_t)(sign | 0x7C00); /* rounds to infinity */
     if (magnitude < 0x38800000) { /* subnormal: adding 0.5 lets the hardware round at 2^-24 */
         float shifted = float_of_bits(magnitude) + 0.5f;

@@ -18,8 +18,8 @@ static inline philox_block philox(uint64_t key, const uint32_t counter[4]) {
     for (int round = 0; round < 10; round++) {
         uint64_t p0 = (uint64_t)0xD2511F53u * c.word[0];
         uint64_t p1 = (uint64_t)0xCD9E8D57u * c.word[2];
-        philox_block next = {{(uint32_t)(p1 >> 32) ^ c.word[1] ^ k0, (uint32_t)p1,
-                              (uint32_t)(p0 >> 32) ^ c.word[3] ^ k1, (uint32_t)p0}};
+        philox_block next = {
+            {(uint32_t)(p1 >> 32) ^ c.word[1] ^ k0, (uint32_t)p1, (uint32_t)(p0 >> 32) ^ c.word[3] ^ k1, (uint32_t)p0}};
         c = next;
         k0 += 0x9E3779B9u;
         k1 += 0xBB67AE85u;

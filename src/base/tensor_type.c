@@ -4,15 +4,14 @@
 
 const tensor_type_info *tensor_type_find(uint32_t number) {
     switch (number) {
-#define TENSOR_TYPE_CASE(name, number, weights, bytes)                     \
-    case number: {                                                         \
-        static const tensor_type_info info = {#name, (weights), (bytes)};  \
-        return &info;                                                      \
+#define TENSOR_TYPE_CASE(name, number, weights, bytes)                                                                 \
+    case number: {                                                                                                     \
+        static const tensor_type_info info = {#name, (weights), (bytes)};                                              \
+        return &info;                                                                                                  \
     }
         TENSOR_TYPE_MAP(TENSOR_TYPE_CASE)
 #undef TENSOR_TYPE_CASE
-    default:
-        return NULL;
+    default: return NULL;
     }
 }
 

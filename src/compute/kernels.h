@@ -23,27 +23,27 @@
  * 16 bits and not 8: with 8 the mean KL on SmolLM2 is 0.0023 and 3.1 % of the choices flip (as in
  * llama.cpp); with 16 it is below 0.00001 and none does (docs/ARCHITECTURE.md, "Numbers").
  */
-#define ACTIVATION_MAX 32512   /* 127 * 256: the high plane stays within a signed byte */
-#define QUANTISE_FLOOR 1e-30f  /* blocks no larger than this are taken as zero */
+#define ACTIVATION_MAX 32512  /* 127 * 256: the high plane stays within a signed byte */
+#define QUANTISE_FLOOR 1e-30f /* blocks no larger than this are taken as zero */
 
 typedef struct activations {
     int32_t columns;
-    float *value;      /* [token][columns] */
+    float *value;       /* [token][columns] */
     int8_t *high, *low; /* [token][columns] */
-    float *scale;      /* [token][columns / 32] */
-    int32_t *sum;      /* [token][columns / 16] */
+    float *scale;       /* [token][columns / 32] */
+    int32_t *sum;       /* [token][columns / 16] */
 } activations;
 
 /* Attention of one token's query over its path, for one head. */
 typedef struct attend_args {
-    int32_t head_dim;        /* even, at most 256 */
-    float scale;             /* of the dot products */
-    const float *query;      /* head_dim */
-    const uint16_t *keys;    /* halves, [slot][head_dim] */
-    const uint16_t *values;  /* halves, [slot][head_dim] */
-    int32_t n_path;          /* keys attended to: positions 0 .. n_path - 1 */
-    int32_t n_contiguous;    /* the first so many positions lie in the slot of the same number */
-    const int32_t *tail;     /* slots of positions n_contiguous .. n_path - 1 */
+    int32_t head_dim;       /* even, at most 256 */
+    float scale;            /* of the dot products */
+    const float *query;     /* head_dim */
+    const uint16_t *keys;   /* halves, [slot][head_dim] */
+    const uint16_t *values; /* halves, [slot][head_dim] */
+    int32_t n_path;         /* keys attended to: positions 0 .. n_path - 1 */
+    int32_t n_contiguous;   /* the first so many positions lie in the slot of the same number */
+    const int32_t *tail;    /* slots of positions n_contiguous .. n_path - 1 */
 } attend_args;
 
 static inline int32_t attend_slot(const attend_args *a, int32_t position) {

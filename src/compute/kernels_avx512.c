@@ -79,8 +79,8 @@ INLINE __m512 load_floats(pack_format format, const uint8_t *p) {
 }
 
 /* Float weights: two running sums, over even and odd columns, hide the latency of the additions. */
-INLINE void group_float(pack_format format, const packed_matrix *w, int32_t tile, const float *value, int n,
-                        float *out, int64_t stride) {
+INLINE void group_float(pack_format format, const packed_matrix *w, int32_t tile, const float *value, int n, float *out,
+                        int64_t stride) {
     const uint8_t *data = w->data + (size_t)tile * w->tile_bytes;
     const size_t bytes = format == PACK_F32 ? 64 : 32;
     __m512 even[GROUP], odd[GROUP];
@@ -144,11 +144,11 @@ INLINE void group_nibbles(bool with_minimum, const packed_matrix *w, int32_t til
             __m512i offset = with_minimum ? _mm512_setzero_si512() : _mm512_set1_epi32(-8 * total);
             __m512i dot = dot_planes(offset, weight, token[i].high + b * PACK_BLOCK, token[i].low + b * PACK_BLOCK, 8);
             float token_scale = token[i].scale[b];
-            row_sum[i] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), _mm512_mul_ps(scale, _mm512_set1_ps(token_scale)),
-                                         row_sum[i]);
+            row_sum[i] =
+                _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), _mm512_mul_ps(scale, _mm512_set1_ps(token_scale)), row_sum[i]);
             if (with_minimum) {
-                row_sum[i] = _mm512_fmadd_ps(load_halves(data + 288), _mm512_set1_ps(token_scale * (float)total),
-                                             row_sum[i]);
+                row_sum[i] =
+                    _mm512_fmadd_ps(load_halves(data + 288), _mm512_set1_ps(token_scale * (float)total), row_sum[i]);
             }
         }
     }
@@ -199,26 +199,32 @@ INLINE void group_bytes(bool sub_scales, const packed_matrix *w, int32_t tile, c
     }
 }
 
-/* Runs `call` with n a constant of the compiler, so that the sums of a group stay in registers. */
-#define FOR_EACH_GROUP(call)                                     \
-    for (int32_t first = 0; first < n_tokens; first += GROUP) {  \
-        float *to = out + first * stride;                        \
-        switch (n_tokens - first < GROUP ? n_tokens - first : GROUP) { \
-        case 1: { enum { n = 1 }; call; break; }                 \
-        case 2: { enum { n = 2 }; call; break; }                 \
-        case 3: { enum { n = 3 }; call; break; }                 \
-        case 4: { enum { n = 4 }; call; break; }                 \
-        case 5: { enum { n = 5 }; call; break; }                 \
-        case 6: { enum { n = 6 }; call; break; }                 \
-        case 7: { enum { n = 7 }; call; break; }                 \
-        default: { enum { n = GROUP }; call; break; }            \
-        }                                                        \
+/* Runs `call` for groups of tokens with n a constant of the compiler, so that a group's sums stay in registers. */
+#define GROUP_CASE(size, call)                                                                                         \
+    case size: {                                                                                                       \
+        enum { n = size };                                                                                             \
+        call;                                                                                                          \
+        break;                                                                                                         \
+    }
+#define FOR_EACH_GROUP(call)                                                                                           \
+    for (int32_t first = 0; first < n_tokens; first += GROUP) {                                                        \
+        float *to = out + first * stride;                                                                              \
+        switch (n_tokens - first < GROUP ? n_tokens - first : GROUP) {                                                 \
+            GROUP_CASE(1, call)                                                                                        \
+            GROUP_CASE(2, call)                                                                                        \
+            GROUP_CASE(3, call)                                                                                        \
+            GROUP_CASE(4, call)                                                                                        \
+            GROUP_CASE(5, call)                                                                                        \
+            GROUP_CASE(6, call)                                                                                        \
+            GROUP_CASE(7, call)                                                                                        \
+            GROUP_CASE(8, call)                                                                                        \
+        }                                                                                                              \
     }
 
-#define DEFINE_MATMUL(name, call)                                                                              \
-    static void name(const packed_matrix *w, int32_t tile, const activations *x, int32_t n_tokens, float *out, \
-                     int64_t stride) {                                                                         \
-        FOR_EACH_GROUP(call)                                                                                   \
+#define DEFINE_MATMUL(name, call)                                                                                      \
+    static void name(const packed_matrix *w, int32_t tile, const activations *x, int32_t n_tokens, float *out,         \
+                     int64_t stride) {                                                                                 \
+        FOR_EACH_GROUP(call)                                                                                           \
     }
 
 DEFINE_MATMUL(matmul_f32, group_float(PACK_F32, w, tile, x->value + (int64_t)first * w->columns, n, to, stride))

@@ -29,7 +29,7 @@ static const struct {
     int32_t columns;
     size_t bytes;
 } blocks[PACK_FORMATS] = {
-    [PACK_F32] = {1, 64},  [PACK_F16] = {1, 32},  [PACK_BF16] = {1, 32},  [PACK_Q4] = {32, 288},
+    [PACK_F32] = {1, 64},   [PACK_F16] = {1, 32},  [PACK_BF16] = {1, 32},  [PACK_Q4] = {32, 288},
     [PACK_Q4M] = {32, 320}, [PACK_Q8] = {32, 544}, [PACK_Q8S] = {32, 640},
 };
 
@@ -106,11 +106,8 @@ static void read_block(tensor_type type, const uint8_t *p, int32_t b, quant_bloc
         out->scale = read_u16(p);
         memcpy(out->weight, p + 2, PACK_BLOCK);
         break;
-    case TENSOR_Q6_K:
-        read_q6k(p + (size_t)(b / 8) * Q6K_BYTES, b % 8, out);
-        break;
-    default:
-        assert(0);
+    case TENSOR_Q6_K: read_q6k(p + (size_t)(b / 8) * Q6K_BYTES, b % 8, out); break;
+    default: assert(0);
     }
 }
 

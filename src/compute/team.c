@@ -43,7 +43,7 @@ struct team {
     _Atomic uint32_t owner_parked;
     _Alignas(CACHE_LINE) _Atomic uint32_t wake; /* members park on it */
     _Atomic uint32_t n_parked;
-    _Atomic uint32_t resting;     /* members park at once instead of spinning */
+    _Atomic uint32_t resting; /* members park at once instead of spinning */
     _Atomic uint32_t closing;
     _Atomic uint32_t n_ready;     /* members that have started, or failed to */
     _Atomic uint32_t interrupted; /* the owner rests on it */

@@ -22,9 +22,9 @@ enum { TEAM_MAX = 64, TEAM_TILES_MAX = 0x7FFF };
 typedef struct team team;
 
 typedef struct team_options {
-    int n_threads;        /* 1..TEAM_MAX, the owner included */
-    sereno_sched sched;   /* class of all members; the owner's changes when the team opens, for good */
-    const int *cpus;      /* cores they may run on (borrowed while opening); n_cpus 0: as the process may */
+    int n_threads;      /* 1..TEAM_MAX, the owner included */
+    sereno_sched sched; /* class of all members; the owner's changes when the team opens, for good */
+    const int *cpus;    /* cores they may run on (borrowed while opening); n_cpus 0: as the process may */
     int n_cpus;
     uint32_t spin_us_max; /* how long a member that waits for work spins before it parks */
 } team_options;

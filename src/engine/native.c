@@ -198,8 +198,8 @@ static int native_truncate(sereno_engine *base, int32_t sequence, int32_t length
     int status = check_sequence(e, sequence, err);
     if (status) return status;
     if (length < 0 || length > e->kv.length[sequence]) {
-        return err_set(err, SERENO_ERR_INVALID, "cannot truncate a sequence of %d tokens to %d",
-                       e->kv.length[sequence], length);
+        return err_set(err, SERENO_ERR_INVALID, "cannot truncate a sequence of %d tokens to %d", e->kv.length[sequence],
+                       length);
     }
     e->kv.length[sequence] = length;
     e->pending[sequence] = false;
@@ -280,7 +280,8 @@ static int open_parts(native_engine *e, const sereno_engine_options *o, sereno_e
     }
     size_t logits_bytes = (size_t)BATCH_MAX * m->n_vocab * sizeof(float);
     e->pending = calloc((size_t)o->n_sequences, sizeof *e->pending);
-    if (!e->pending || !memory_open(&e->logits, logits_bytes, MEMORY_SPARSE)) return err_no_memory(err, "logits", logits_bytes);
+    if (!e->pending || !memory_open(&e->logits, logits_bytes, MEMORY_SPARSE))
+        return err_no_memory(err, "logits", logits_bytes);
     e->info = (sereno_engine_info){
         .isa = e->kernels->name,
         .n_vocab = (int32_t)m->n_vocab,

@@ -23,15 +23,15 @@ typedef struct placed_input {
 /* Activations of a pass, [token][size]; all part of one block of memory. */
 typedef struct scratch {
     memory storage;
-    float *x;        /* residual stream, n_embd */
-    float *normed;   /* n_embd */
-    float *q;        /* n_heads * head_dim */
-    float *k, *v;    /* n_kv_heads * head_dim */
-    float *attended; /* n_heads * head_dim */
+    float *x;         /* residual stream, n_embd */
+    float *normed;    /* n_embd */
+    float *q;         /* n_heads * head_dim */
+    float *k, *v;     /* n_kv_heads * head_dim */
+    float *attended;  /* n_heads * head_dim */
     float *gate, *up; /* n_ff */
-    float *delta;    /* what a product adds to the residual stream, n_embd */
-    float *angles;   /* rope_dims */
-    float *scores;   /* [member][n_ctx padded] */
+    float *delta;     /* what a product adds to the residual stream, n_embd */
+    float *angles;    /* rope_dims */
+    float *scores;    /* [member][n_ctx padded] */
     int64_t scores_stride;
     activations act; /* inputs of the present product; its value points into the arrays above */
 } scratch;

@@ -35,18 +35,13 @@ int plan_matrices(const weights *w, const subgraph *s, const packed_matrix *out[
         out[1] = &m[WEIGHT_K];
         out[2] = &m[WEIGHT_V];
         return 3;
-    case SERENO_SUBGRAPH_ATTN_OUT:
-        out[0] = &m[WEIGHT_ATTN_OUT];
-        return 1;
+    case SERENO_SUBGRAPH_ATTN_OUT: out[0] = &m[WEIGHT_ATTN_OUT]; return 1;
     case SERENO_SUBGRAPH_GATE_UP:
         out[0] = &m[WEIGHT_GATE];
         out[1] = &m[WEIGHT_UP];
         return 2;
-    case SERENO_SUBGRAPH_DOWN:
-        out[0] = &m[WEIGHT_DOWN];
-        return 1;
-    default:
-        return 0;
+    case SERENO_SUBGRAPH_DOWN: out[0] = &m[WEIGHT_DOWN]; return 1;
+    default: return 0;
     }
 }
 

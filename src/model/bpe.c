@@ -6,7 +6,7 @@
 
 /* A piece is a doubly linked list of symbols, merged pair by pair. */
 typedef struct bpe_symbol {
-    int32_t id; /* -1: merged into its left neighbour */
+    int32_t id;             /* -1: merged into its left neighbour */
     int32_t previous, next; /* -1: none */
 } bpe_symbol;
 

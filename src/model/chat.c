@@ -5,7 +5,7 @@
 #include "model.h"
 
 #define BEGIN "<|im_start|>"
-#define END "<|im_end|>"
+#define END   "<|im_end|>"
 
 static gguf_string find_text(gguf_string in, const char *what) {
     size_t length = strlen(what);
@@ -23,9 +23,9 @@ static gguf_string find_default_system(gguf_string template) {
     gguf_string at = find_text(template, BEGIN "system");
     while (at.size > 0) {
         gguf_string rest = {at.data + strlen(BEGIN "system"), at.size - strlen(BEGIN "system")};
-        size_t newline = rest.size > 0 && rest.data[0] == '\n'                              ? 1
+        size_t newline = rest.size > 0 && rest.data[0] == '\n'                          ? 1
                          : rest.size > 1 && rest.data[0] == '\\' && rest.data[1] == 'n' ? 2
-                                                                                            : 0;
+                                                                                        : 0;
         gguf_string end = find_text(rest, END);
         if (newline > 0 && end.size > 0) {
             gguf_string text = {rest.data + newline, (size_t)(end.data - rest.data) - newline};

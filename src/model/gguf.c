@@ -19,10 +19,10 @@ static const struct {
     const char *name;
     uint8_t bytes; /* 0: variable */
 } types[GGUF_TYPE_COUNT] = {
-    [GGUF_UINT8] = {"uint8", 1},     [GGUF_INT8] = {"int8", 1},       [GGUF_UINT16] = {"uint16", 2},
-    [GGUF_INT16] = {"int16", 2},     [GGUF_UINT32] = {"uint32", 4},   [GGUF_INT32] = {"int32", 4},
-    [GGUF_FLOAT32] = {"float32", 4}, [GGUF_BOOL] = {"bool", 1},       [GGUF_STRING] = {"string", 0},
-    [GGUF_ARRAY] = {"array", 0},     [GGUF_UINT64] = {"uint64", 8},   [GGUF_INT64] = {"int64", 8},
+    [GGUF_UINT8] = {"uint8", 1},     [GGUF_INT8] = {"int8", 1},     [GGUF_UINT16] = {"uint16", 2},
+    [GGUF_INT16] = {"int16", 2},     [GGUF_UINT32] = {"uint32", 4}, [GGUF_INT32] = {"int32", 4},
+    [GGUF_FLOAT32] = {"float32", 4}, [GGUF_BOOL] = {"bool", 1},     [GGUF_STRING] = {"string", 0},
+    [GGUF_ARRAY] = {"array", 0},     [GGUF_UINT64] = {"uint64", 8}, [GGUF_INT64] = {"int64", 8},
     [GGUF_FLOAT64] = {"float64", 8},
 };
 
@@ -39,8 +39,8 @@ typedef struct reader {
 
 static int bad(const reader *r, size_t offset, const char *problem) {
     if (r->what.size) {
-        return err_set(r->err, SERENO_ERR_FORMAT, "%s: '%.*s' at byte %zu: %s", r->file, SHOWN(r->what),
-                       offset, problem);
+        return err_set(r->err, SERENO_ERR_FORMAT, "%s: '%.*s' at byte %zu: %s", r->file, SHOWN(r->what), offset,
+                       problem);
     }
     return err_set(r->err, SERENO_ERR_FORMAT, "%s: at byte %zu: %s", r->file, offset, problem);
 }
@@ -124,8 +124,8 @@ static int tensor_size(reader *r, const gguf_tensor *t, size_t offset, uint64_t 
     const tensor_type_info *type = tensor_type_find(t->type);
     if (t->dims[0] % type->block_weights != 0) {
         return err_set(r->err, SERENO_ERR_FORMAT,
-                       "%s: tensor '%.*s' at byte %zu: rows of %" PRIu64 " are not whole blocks of %u (%s)",
-                       r->file, SHOWN(t->name), offset, t->dims[0], type->block_weights, type->name);
+                       "%s: tensor '%.*s' at byte %zu: rows of %" PRIu64 " are not whole blocks of %u (%s)", r->file,
+                       SHOWN(t->name), offset, t->dims[0], type->block_weights, type->name);
     }
     uint64_t bytes = t->dims[0] / type->block_weights;
     if (__builtin_mul_overflow(bytes, type->block_bytes, &bytes)) return bad(r, offset, "its size overflows");
@@ -157,8 +157,8 @@ static int take_tensor(reader *r, gguf_tensor *t) {
     uint32_t type = 0;
     if ((status = take(r, &type, sizeof type))) return status;
     if (!tensor_type_find(type)) {
-        return err_set(r->err, SERENO_ERR_UNSUPPORTED, "%s: tensor '%.*s' at byte %zu: unknown tensor type %u",
-                       r->file, SHOWN(t->name), start, type);
+        return err_set(r->err, SERENO_ERR_UNSUPPORTED, "%s: tensor '%.*s' at byte %zu: unknown tensor type %u", r->file,
+                       SHOWN(t->name), start, type);
     }
     t->type = (tensor_type)type;
     if ((status = take(r, &t->offset, sizeof t->offset))) return status;
@@ -243,8 +243,7 @@ static int refuse_duplicates(reader *r, const void *records, size_t n, size_t st
     qsort(sorted, n, sizeof *sorted, compare_strings);
     for (size_t i = 1; i < n && !status; i++) {
         if (compare_strings(&sorted[i - 1], &sorted[i]) == 0) {
-            status = err_set(r->err, SERENO_ERR_FORMAT, "%s: %s '%.*s' occurs twice", r->file, what,
-                             SHOWN(*sorted[i]));
+            status = err_set(r->err, SERENO_ERR_FORMAT, "%s: %s '%.*s' occurs twice", r->file, what, SHOWN(*sorted[i]));
         }
     }
     free(sorted);
@@ -260,8 +259,9 @@ static int take_all(reader *r, gguf *g) {
     uint32_t alignment = DEFAULT_ALIGNMENT;
     if ((status = gguf_get_u32(g, "general.alignment", &alignment, &g->alignment, r->err))) return status;
     if (g->alignment < 8 || g->alignment > MAX_ALIGNMENT || (g->alignment & (g->alignment - 1))) {
-        return err_set(r->err, SERENO_ERR_FORMAT, "%s: 'general.alignment' is %u; a power of two from 8 to %d is needed",
-                       r->file, g->alignment, MAX_ALIGNMENT);
+        return err_set(r->err, SERENO_ERR_FORMAT,
+                       "%s: 'general.alignment' is %u; a power of two from 8 to %d is needed", r->file, g->alignment,
+                       MAX_ALIGNMENT);
     }
     for (size_t i = 0; i < g->n_tensors && !status; i++) {
         status = take_tensor(r, &g->tensors[i]);
@@ -327,12 +327,12 @@ gguf_string gguf_next_string(const uint8_t **at) {
 
 bool gguf_integer(const gguf_kv *kv, uint64_t i, int64_t *out) {
     const uint8_t *p = kv->data + i * types[kv->element].bytes;
-#define INTEGER_CASE(tag, type)          \
-    case tag: {                          \
-        type value;                      \
-        memcpy(&value, p, sizeof value); \
-        *out = (int64_t)value;           \
-        return true;                     \
+#define INTEGER_CASE(tag, type)                                                                                        \
+    case tag: {                                                                                                        \
+        type value;                                                                                                    \
+        memcpy(&value, p, sizeof value);                                                                               \
+        *out = (int64_t)value;                                                                                         \
+        return true;                                                                                                   \
     }
     switch (kv->element) {
         INTEGER_CASE(GGUF_UINT8, uint8_t)
@@ -348,8 +348,7 @@ bool gguf_integer(const gguf_kv *kv, uint64_t i, int64_t *out) {
         *out = value > INT64_MAX ? INT64_MAX : (int64_t)value; /* beyond every range we accept */
         return true;
     }
-    default:
-        return false;
+    default: return false;
     }
 #undef INTEGER_CASE
 }
@@ -366,8 +365,8 @@ static int find_key(const gguf *g, const char *key, bool optional, const gguf_kv
 
 static int wrong_type(const gguf *g, const gguf_kv *kv, const char *wanted, sereno_error *err) {
     return err_set(err, SERENO_ERR_FORMAT, "%s: '%.*s' at byte %" PRIu64 ": its type is %s%s; %s is needed", g->name,
-                   SHOWN(kv->key), kv->offset, kv->type == GGUF_ARRAY ? "array of " : "",
-                   gguf_type_name(kv->element), wanted);
+                   SHOWN(kv->key), kv->offset, kv->type == GGUF_ARRAY ? "array of " : "", gguf_type_name(kv->element),
+                   wanted);
 }
 
 int gguf_get_u32(const gguf *g, const char *key, const uint32_t *fallback, uint32_t *out, sereno_error *err) {
@@ -414,8 +413,7 @@ int gguf_get_bool(const gguf *g, const char *key, const bool *fallback, bool *ou
     return SERENO_OK;
 }
 
-int gguf_get_string(const gguf *g, const char *key, const gguf_string *fallback, gguf_string *out,
-                    sereno_error *err) {
+int gguf_get_string(const gguf *g, const char *key, const gguf_string *fallback, gguf_string *out, sereno_error *err) {
     const gguf_kv *kv;
     int status = find_key(g, key, fallback != NULL, &kv, err);
     if (status) return status;

@@ -90,8 +90,7 @@ bool gguf_string_equals(gguf_string s, const char *text);
 int gguf_get_u32(const gguf *g, const char *key, const uint32_t *fallback, uint32_t *out, sereno_error *err);
 int gguf_get_f32(const gguf *g, const char *key, const float *fallback, float *out, sereno_error *err);
 int gguf_get_bool(const gguf *g, const char *key, const bool *fallback, bool *out, sereno_error *err);
-int gguf_get_string(const gguf *g, const char *key, const gguf_string *fallback, gguf_string *out,
-                    sereno_error *err);
+int gguf_get_string(const gguf *g, const char *key, const gguf_string *fallback, gguf_string *out, sereno_error *err);
 /* An array of the given element type; absent is SERENO_ERR_FORMAT. */
 int gguf_get_array(const gguf *g, const char *key, gguf_type element, const gguf_kv **out, sereno_error *err);
 

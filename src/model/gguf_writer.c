@@ -18,8 +18,8 @@ struct gguf_writer {
     uint64_t next_offset;     /* of the next tensor described, in the data */
     uint64_t *sizes;          /* of the tensors, in order */
     size_t n_described, n_written;
-    uint64_t left;            /* bytes of the present tensor still to come */
-    const char *misuse;       /* the first broken rule */
+    uint64_t left;      /* bytes of the present tensor still to come */
+    const char *misuse; /* the first broken rule */
 };
 
 static void put(gguf_writer *w, const void *data, size_t size) {

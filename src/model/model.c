@@ -89,10 +89,8 @@ static bool weight_type_supported(tensor_type type) {
     case TENSOR_Q8_0:
     case TENSOR_Q4_0:
     case TENSOR_Q4_1:
-    case TENSOR_Q6_K:
-        return true;
-    default:
-        return false;
+    case TENSOR_Q6_K: return true;
+    default: return false;
     }
 }
 
@@ -154,8 +152,9 @@ static int refuse_unused(const sereno_model *m, sereno_error *err) {
             }
         }
         if (!used) {
-            return err_set(err, SERENO_ERR_UNSUPPORTED, "%s: the tensor '%.*s' is no part of architecture '%s' as we know it",
-                           m->gguf->name, (int)(t->name.size < 64 ? t->name.size : 64), t->name.data, m->arch->name);
+            return err_set(err, SERENO_ERR_UNSUPPORTED,
+                           "%s: the tensor '%.*s' is no part of architecture '%s' as we know it", m->gguf->name,
+                           (int)(t->name.size < 64 ? t->name.size : 64), t->name.data, m->arch->name);
         }
     }
     return SERENO_OK;

@@ -10,17 +10,15 @@
 enum { MAX_STAGES = 2 };
 
 /* White space as Unicode defines it; PCRE2's own \s adds U+180E. */
-#define SPACE "\\p{Z}\\x{09}-\\x{0D}\\x{85}"
+#define SPACE        "\\p{Z}\\x{09}-\\x{0D}\\x{85}"
 #define CONTRACTIONS "'s|'t|'re|'ve|'m|'ll|'d"
-#define GPT2                                                                                        \
-    CONTRACTIONS "| ?\\p{L}+| ?\\p{N}+| ?[^" SPACE "\\p{L}\\p{N}]+|[" SPACE "]+(?![^" SPACE "])|[" SPACE "]+"
+#define GPT2         CONTRACTIONS "| ?\\p{L}+| ?\\p{N}+| ?[^" SPACE "\\p{L}\\p{N}]+|[" SPACE "]+(?![^" SPACE "])|[" SPACE "]+"
 
 static const struct preset {
     const char *name;
     const char *stages[MAX_STAGES];
 } presets[] = {
-    {"gpt-2", {GPT2}},
-    {"smollm", {"\\p{N}", GPT2}}, /* each digit alone, then as GPT-2 */
+    {"gpt-2", {GPT2}}, {"smollm", {"\\p{N}", GPT2}}, /* each digit alone, then as GPT-2 */
 };
 
 struct pretokenizer {
@@ -54,8 +52,8 @@ int pretokenizer_open(const char *name, size_t size, pretokenizer **out, sereno_
     for (int i = 0; i < MAX_STAGES && preset->stages[i]; i++) {
         int code;
         size_t offset;
-        p->stages[i] = pcre2_compile((PCRE2_SPTR)preset->stages[i], PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP,
-                                     &code, &offset, NULL);
+        p->stages[i] = pcre2_compile((PCRE2_SPTR)preset->stages[i], PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &code,
+                                     &offset, NULL);
         if (!p->stages[i]) {
             pretokenizer_close(&p);
             return err_set(err, SERENO_ERR_NO_MEMORY, "cannot compile pre-tokenizer '%s' (PCRE2 error %d at %zu)",

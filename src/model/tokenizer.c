@@ -56,8 +56,8 @@ static int encode_plain(encoder *e, const char *text, size_t size, sereno_error 
     while (size > 0 && !status) {
         size_t valid = utf8_valid_prefix(text, size);
         size_t taken = valid > 0 ? valid : 1;
-        status = valid > 0 ? pretokenizer_cut(e->t->pre, text, valid, encode_piece, e, err)
-                           : encode_piece(e, text, 1, err);
+        status =
+            valid > 0 ? pretokenizer_cut(e->t->pre, text, valid, encode_piece, e, err) : encode_piece(e, text, 1, err);
         text += taken;
         size -= taken;
     }
@@ -83,7 +83,8 @@ static int check_bytes(const sereno_tokenizer *t, const char *text, size_t size,
         unsigned char byte = (unsigned char)text[i];
         if (t->byte_token[byte] < 0) {
             return err_set(err, SERENO_ERR_UNSUPPORTED,
-                           "the model's vocabulary has no token for the byte 0x%02X at offset %zu of the text", byte, i);
+                           "the model's vocabulary has no token for the byte 0x%02X at offset %zu of the text", byte,
+                           i);
         }
     }
     return SERENO_OK;

@@ -20,19 +20,19 @@ typedef struct special_token {
 
 struct sereno_tokenizer {
     int32_t size;
-    char *pool;           /* bytes of all tokens, one after the other */
-    uint64_t *start;      /* size + 1 offsets into pool */
-    uint8_t *kind;        /* sereno_token_kind */
-    uint8_t *is_end;      /* 0 or 1 */
-    int32_t *by_bytes;    /* open-addressing table of ids by their bytes; -1 is empty */
+    char *pool;        /* bytes of all tokens, one after the other */
+    uint64_t *start;   /* size + 1 offsets into pool */
+    uint8_t *kind;     /* sereno_token_kind */
+    uint8_t *is_end;   /* 0 or 1 */
+    int32_t *by_bytes; /* open-addressing table of ids by their bytes; -1 is empty */
     size_t by_bytes_mask;
-    merge *merges;        /* open-addressing table by (left, right) */
+    merge *merges; /* open-addressing table by (left, right) */
     size_t merges_mask;
     special_token *special; /* control and user-defined tokens, longest first */
     size_t n_special;
     uint8_t special_first[256]; /* whether a special token begins with this byte */
-    int32_t byte_token[256]; /* -1: the vocabulary lacks it */
-    int32_t bos, eos;     /* -1: none */
+    int32_t byte_token[256];    /* -1: the vocabulary lacks it */
+    int32_t bos, eos;           /* -1: none */
     bool add_bos, add_eos;
     pretokenizer *pre;
 };

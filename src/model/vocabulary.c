@@ -173,8 +173,8 @@ static int load_merges(sereno_tokenizer *t, const gguf *g, sereno_error *err) {
     int status = gguf_get_array(g, "tokenizer.ggml.merges", GGUF_STRING, &merges, err);
     if (status) return status;
     if (merges->count > VOCAB_MAX) {
-        return err_set(err, SERENO_ERR_FORMAT, "%s: %" PRIu64 " merges; at most %d are allowed", g->name,
-                       merges->count, VOCAB_MAX);
+        return err_set(err, SERENO_ERR_FORMAT, "%s: %" PRIu64 " merges; at most %d are allowed", g->name, merges->count,
+                       VOCAB_MAX);
     }
     size_t places = table_size((size_t)merges->count), longest = 1;
     const uint8_t *at = merges->data;
@@ -194,8 +194,9 @@ static int load_merges(sereno_tokenizer *t, const gguf *g, sereno_error *err) {
     for (uint64_t i = 0; i < merges->count && !status; i++) {
         gguf_string text = gguf_next_string(&at);
         if (load_merge(t, text, (int32_t)i, scratch) != 0) {
-            status = err_set(err, SERENO_ERR_FORMAT, "%s: merge %" PRIu64 " ('%.*s') is not two tokens that make a third",
-                             g->name, i, (int)(text.size < 64 ? text.size : 64), text.data);
+            status =
+                err_set(err, SERENO_ERR_FORMAT, "%s: merge %" PRIu64 " ('%.*s') is not two tokens that make a third",
+                        g->name, i, (int)(text.size < 64 ? text.size : 64), text.data);
         }
     }
     free(scratch);
@@ -277,8 +278,7 @@ static int load_all(sereno_tokenizer *t, const gguf *g, sereno_error *err) {
     }
     if ((status = gguf_get_string(g, "tokenizer.ggml.pre", &default_pre, &pre, err)) ||
         (status = pretokenizer_open(pre.data, pre.size, &t->pre, err)) || (status = load_tokens(t, g, err)) ||
-        (status = load_merges(t, g, err)) ||
-        (status = load_special(t, err)) || (status = load_ends(t, g, err)) ||
+        (status = load_merges(t, g, err)) || (status = load_special(t, err)) || (status = load_ends(t, g, err)) ||
         (status = load_id(t, g, "tokenizer.ggml.bos_token_id", &t->bos, err)) ||
         (status = gguf_get_bool(g, "tokenizer.ggml.add_bos_token", &no, &t->add_bos, err)) ||
         (status = gguf_get_bool(g, "tokenizer.ggml.add_eos_token", &no, &t->add_eos, err))) {

@@ -10,8 +10,7 @@ static bool take_number(const char **at, const char *end, char follow, uint64_t 
     uint64_t value = 0;
     const char *p = *at;
     for (; p < end && *p >= '0' && *p <= '9'; p++) {
-        if (__builtin_mul_overflow(value, 10u, &value) ||
-            __builtin_add_overflow(value, (uint64_t)(*p - '0'), &value)) {
+        if (__builtin_mul_overflow(value, 10u, &value) || __builtin_add_overflow(value, (uint64_t)(*p - '0'), &value)) {
             return false;
         }
     }

@@ -176,8 +176,8 @@ static int take_token(progress *p, int32_t input, int32_t *token, sereno_error *
     const float *logits = g->engine->ops->logits(g->engine, input);
     *token = sereno_sample(&p->request->sampler, logits, (int32_t)g->kept.n, g->candidates);
     if (*token < 0) {
-        return err_set(err, SERENO_ERR_FORMAT, "the model's output is not a number at position %zu; its file is damaged",
-                       g->kept.n);
+        return err_set(err, SERENO_ERR_FORMAT,
+                       "the model's output is not a number at position %zu; its file is damaged", g->kept.n);
     }
     if (sereno_token_is_end(g->tokenizer, *token)) {
         p->out->ended_by_token = true;

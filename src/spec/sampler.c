@@ -138,8 +138,7 @@ int32_t sereno_sample(const sereno_sampler *s, const float *logits, int32_t posi
     float best_value = 0;
     for (int32_t i = 0; i < n; i++) {
         /* Relative to the first, so that a small temperature cannot overflow. */
-        float value = (c->list[i].logit - c->list[0].logit) / s->temperature +
-                      gumbel(s->seed, position, c->list[i].id);
+        float value = (c->list[i].logit - c->list[0].logit) / s->temperature + gumbel(s->seed, position, c->list[i].id);
         if (best < 0 || value > best_value) {
             best = c->list[i].id;
             best_value = value;

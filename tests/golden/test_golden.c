@@ -156,15 +156,16 @@ static void numbers_match(const char *isa) {
         golden g = open_golden(names[i]);
         score s = {0};
         force(engine, &g, &s);
-        print_message("%s, %-8s KL mean %.5f, max %.4f; %d of %d choices differ, widest margin %.3f nats\n", isa, names[i],
-                      s.kl_sum / s.steps, s.kl_max, s.mismatches, s.steps, s.widest);
+        print_message("%s, %-8s KL mean %.5f, max %.4f; %d of %d choices differ, widest margin %.3f nats\n", isa,
+                      names[i], s.kl_sum / s.steps, s.kl_max, s.mismatches, s.steps, s.widest);
         all.steps += s.steps;
         all.mismatches += s.mismatches;
         all.wide_mismatches += s.wide_mismatches;
         all.kl_sum += s.kl_sum;
         close_golden(&g);
     }
-    print_message("%s: mean KL %.5f, %d of %d choices differ\n", isa, all.kl_sum / all.steps, all.mismatches, all.steps);
+    print_message("%s: mean KL %.5f, %d of %d choices differ\n", isa, all.kl_sum / all.steps, all.mismatches,
+                  all.steps);
     assert_int_equal(all.wide_mismatches, 0);
     assert_true(all.mismatches * 100 <= all.steps);
     assert_true(all.kl_sum / all.steps < 0.01);

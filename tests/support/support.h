@@ -13,16 +13,16 @@
 #include "sereno/sereno.h"
 
 /* Where the build lies; random models are made under it. */
-#define BUILD_DIR SERENO_BUILD_DIR
+#define BUILD_DIR  SERENO_BUILD_DIR
 #define SOURCE_DIR SERENO_SOURCE_DIR
 
 /* Fails the test with the message when status is not 0. */
-#define assert_ok(call)                                                     \
-    do {                                                                    \
-        sereno_error assert_ok_err = {0};                                   \
-        sereno_error *err = &assert_ok_err;                                 \
-        int assert_ok_status = (call);                                      \
-        if (assert_ok_status) fail_msg("%s: %s", #call, assert_ok_err.message); \
+#define assert_ok(call)                                                                                                \
+    do {                                                                                                               \
+        sereno_error assert_ok_err = {0};                                                                              \
+        sereno_error *err = &assert_ok_err;                                                                            \
+        int assert_ok_status = (call);                                                                                 \
+        if (assert_ok_status) fail_msg("%s: %s", #call, assert_ok_err.message);                                        \
     } while (0)
 
 /*
