@@ -27,9 +27,9 @@ static inline philox_block philox(uint64_t key, const uint32_t counter[4]) {
     return c;
 }
 
-/* A uniform number in (0, 1), never 0 or 1: the middle of one of 2^24 equal cells. */
+/* A uniform number in (0, 1), never 0 or 1: the middle of one of 2^23 equal cells, which a float holds exactly. */
 static inline float philox_unit(uint32_t word) {
-    return ((float)(word >> 8) + 0.5f) * 0x1p-24f;
+    return ((float)(word >> 9) + 0.5f) * 0x1p-23f;
 }
 
 #endif

@@ -85,3 +85,33 @@ void random_tokens(uint64_t seed, int32_t n_vocab, int32_t n, int32_t *out) {
         out[i] = 20 + (int32_t)rng_below(&r, (uint32_t)n_vocab - 20);
     }
 }
+
+sereno_engine *open_engine(const sereno_model *model, int n_threads, const char *isa, int n_ctx, int n_sequences) {
+    sereno_engine_options options = sereno_engine_defaults(model);
+    sereno_engine *engine;
+    options.n_threads = n_threads;
+    options.isa = isa;
+    options.sched = SERENO_SCHED_NORMAL; /* tests must not wait behind whatever else the machine does */
+    options.n_ctx = n_ctx;
+    options.n_sequences = n_sequences;
+    assert_ok(sereno_engine_open(model, &options, &engine, err));
+    return engine;
+}
+
+void run_chain(sereno_engine *e, int32_t sequence, const int32_t *tokens, int32_t n) {
+    sereno_input inputs[SERENO_PREFILL_BATCH_MAX];
+    int32_t path[SERENO_PREFILL_BATCH_MAX];
+    for (int32_t i = 0; i < n; i++) {
+        inputs[i] = (sereno_input){tokens[i], sequence, i - 1, i == n - 1};
+        path[i] = i;
+    }
+    sereno_pass pass = {n > SERENO_VERIFY_BATCH_MAX ? SERENO_PLAN_PREFILL : SERENO_PLAN_VERIFY, inputs, n, NULL, NULL};
+    assert_ok(e->ops->pass(e, &pass, err));
+    assert_ok(e->ops->keep(e, sequence, path, n, err));
+}
+
+const char *temporary_path(const char *name) {
+    static char path[4096];
+    snprintf(path, sizeof path, "%s/models/%d-%s", BUILD_DIR, (int)getpid(), name);
+    return path;
+}

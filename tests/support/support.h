@@ -45,4 +45,13 @@ uint8_t *read_whole(const char *path, size_t *size);
 /* Random tokens that are not control tokens. */
 void random_tokens(uint64_t seed, int32_t n_vocab, int32_t n, int32_t *out);
 
+/* An engine with everything default but these; isa NULL: the best. */
+sereno_engine *open_engine(const sereno_model *model, int n_threads, const char *isa, int n_ctx, int n_sequences);
+
+/* Runs tokens that follow one another in one pass, and keeps them; the last has logits. */
+void run_chain(sereno_engine *e, int32_t sequence, const int32_t *tokens, int32_t n);
+
+/* Where a temporary file may lie: under the build, with this process's number. Valid until the next call. */
+const char *temporary_path(const char *name);
+
 #endif

@@ -1,0 +1,138 @@
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "half.h"
+#include "histogram.h"
+#include "philox.h"
+#include "rng.h"
+#include "support.h"
+#include "tensor_type.h"
+#include "utf8.h"
+
+static void test_utf8_characters_survive(void **state) {
+    (void)state;
+    for (uint32_t c = 0; c <= 0x10FFFF; c++) {
+        char text[UTF8_MAX_BYTES];
+        int length = utf8_encode(c, text);
+        utf8_char got = utf8_decode(text, (size_t)length);
+        if (c >= 0xD800 && c < 0xE000) {
+            assert_int_equal(got.kind, UTF8_INVALID); /* surrogates */
+            continue;
+        }
+        if (got.kind != UTF8_VALID || got.codepoint != c || got.length != length) fail_msg("U+%04X", c);
+        for (int cut = 1; cut < length; cut++) {
+            if (utf8_decode(text, (size_t)cut).kind != UTF8_PARTIAL) fail_msg("U+%04X cut to %d", c, cut);
+        }
+    }
+}
+
+static void test_utf8_refuses(void **state) {
+    (void)state;
+    static const char *const bad[] = {"\x80", "\xBF", "\xC0\xAF", "\xC1\xBF", "\xE0\x9F\xBF", "\xF0\x8F\xBF\xBF",
+                                      "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xFF", "\xC3\x28", "\xE2\x28\xA1"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(utf8_decode(bad[i], strlen(bad[i])).kind, UTF8_INVALID);
+    }
+    assert_int_equal(utf8_valid_prefix("ab\xC3\xA9\xC3", 5), 4);
+}
+
+static void test_half_is_exact_both_ways(void **state) {
+    (void)state;
+    for (uint32_t h = 0; h < 0x10000; h++) {
+        float f = half_to_float((uint16_t)h);
+        if (isnan(f)) {
+            assert_true(isnan(half_to_float(float_to_half(f))));
+            continue;
+        }
+        if (float_to_half(f) != h) fail_msg("half 0x%04X", h);
+    }
+}
+
+/* Between two neighbours the nearer one is taken; in the middle the even one. */
+static void test_half_rounds_to_nearest_even(void **state) {
+    (void)state;
+    for (uint32_t h = 0; h < 0x7BFF; h++) {
+        float low = half_to_float((uint16_t)h), high = half_to_float((uint16_t)(h + 1)), middle = (low + high) / 2;
+        assert_int_equal(float_to_half(nextafterf(middle, low)), h);
+        assert_int_equal(float_to_half(nextafterf(middle, high)), h + 1);
+        assert_int_equal(float_to_half(middle), h + (h & 1));
+    }
+    assert_int_equal(float_to_half(65520.0f), 0x7C00);
+    assert_int_equal(float_to_half(-1e30f), 0xFC00);
+}
+
+/* Known answers from the authors' Random123 distribution. */
+static void test_philox_known_answers(void **state) {
+    (void)state;
+    static const struct {
+        uint32_t counter[4];
+        uint64_t key;
+        uint32_t wanted[4];
+    } cases[] = {
+        {{0, 0, 0, 0}, 0, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
+        {{0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff},
+         0xffffffffffffffff,
+         {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
+        {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344},
+         0x299f31d0a4093822,
+         {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        philox_block got = philox(cases[i].key, cases[i].counter);
+        assert_memory_equal(got.word, cases[i].wanted, sizeof got.word);
+    }
+    assert_true(philox_unit(0) > 0 && philox_unit(UINT32_MAX) < 1);
+}
+
+static int compare_u64(const void *a, const void *b) {
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static void test_histogram_quantiles(void **state) {
+    (void)state;
+    enum { N = 2000 };
+    static histogram h;
+    uint64_t values[N];
+    rng r = {test_seed()};
+    assert_int_equal(histogram_quantile(&h, 0.5), 0);
+    for (int i = 0; i < N; i++) {
+        values[i] = rng_u64(&r) >> rng_below(&r, 64);
+        histogram_add(&h, values[i]);
+    }
+    qsort(values, N, sizeof *values, compare_u64);
+    for (int i = 1; i <= N; i += 37) {
+        uint64_t exact = values[i - 1], got = histogram_quantile(&h, (double)i / N);
+        if (got < exact || got - exact > exact / 60 + 1) fail_msg("%d: %llu for %llu", i, (long long)got, (long long)exact);
+    }
+}
+
+static void test_tensor_types(void **state) {
+    (void)state;
+    assert_string_equal(tensor_type_find(3)->name, "Q4_1");
+    assert_null(tensor_type_find(4)); /* numbers that were given up */
+    assert_null(tensor_type_find(1000));
+    assert_int_equal(tensor_row_bytes(TENSOR_Q6_K, 512), 420);
+}
+
+static void test_status_names(void **state) {
+    (void)state;
+    assert_string_equal(sereno_status_name(SERENO_ERR_FORMAT), "SERENO_ERR_FORMAT");
+    assert_string_equal(sereno_status_name(-99), "unknown");
+    assert_non_null(strstr(sereno_status_text(SERENO_ERR_CONTEXT_FULL), "context"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_utf8_characters_survive),
+        cmocka_unit_test(test_utf8_refuses),
+        cmocka_unit_test(test_half_is_exact_both_ways),
+        cmocka_unit_test(test_half_rounds_to_nearest_even),
+        cmocka_unit_test(test_philox_known_answers),
+        cmocka_unit_test(test_histogram_quantiles),
+        cmocka_unit_test(test_tensor_types),
+        cmocka_unit_test(test_status_names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
