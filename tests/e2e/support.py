@@ -1,0 +1,262 @@
+"""What the end-to-end tests share: running programs, models to run them with, fakes in PATH, terminals."""
+import errno
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+from typing import NamedTuple
+
+from gguf_edit import Gguf
+
+ROOT = Path(__file__).resolve().parents[2]
+TIMEOUT_S = 120  # of anything that should end by itself; generous because sanitizers and busy machines are slow
+SANITIZER_WORDS = ("ERROR: AddressSanitizer", "runtime error", "LeakSanitizer")
+
+
+class Places:
+    """Set by the main program."""
+
+    build: Path
+    scratch: Path  # a directory that goes away at the end
+
+
+def sereno_path():
+    return Places.build / "sereno"
+
+
+def real_model_path():
+    if os.environ.get("SERENO_MODEL"):
+        return Path(os.environ["SERENO_MODEL"])
+    data = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
+    return Path(data) / "sereno/models/SmolLM2-135M-Instruct.Q4_1.gguf"
+
+
+def clean_environment(**changes):
+    """The caller's environment without what steers sereno; no default model is found in it."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("SERENO_", "XDG_"))}
+    env.update(XDG_DATA_HOME=str(Places.scratch / "no-data"), HOME=str(Places.scratch / "no-home"))
+    env.update({k: str(v) for k, v in changes.items()})
+    return env
+
+
+# ---- Models ----
+
+def tiny_model():
+    """The random model of shape tiny; made once a build."""
+    path = Places.build / "models" / "tiny-q4_0.gguf"
+    if not path.exists():
+        path.parent.mkdir(exist_ok=True)
+        temporary = path.with_name(f"{path.name}.{os.getpid()}")  # tests may run side by side
+        subprocess.run([Places.build / "make-random-model", "tiny", "q4_0", temporary], check=True, timeout=TIMEOUT_S)
+        temporary.rename(path)
+    return path
+
+
+def tiny():
+    return Gguf(tiny_model())
+
+
+def write_model(name, data):
+    path = Places.scratch / name
+    path.write_bytes(data)
+    return path
+
+
+ENDLESS_CONTEXT = 1 << 18
+
+
+def endless_model():
+    """The tiny model without end tokens and with a long context: it goes on until it is stopped."""
+    path = Places.scratch / "endless.gguf"
+    if not path.exists():
+        g = tiny()
+        g.without("tokenizer.ggml.eos_token_id")
+        names = {b"<|endoftext|>": b"<|one|>", b"<|im_end|>": b"<|two|>"}
+        g.set_strings("tokenizer.ggml.tokens", [names.get(t, t) for t in g.strings("tokenizer.ggml.tokens")])
+        g.set_u32("llama.context_length", ENDLESS_CONTEXT)
+        path.write_bytes(g.bytes())
+    return path
+
+
+# ---- Running ----
+
+class Result(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+class Running:
+    """A program on its way: events in its output can be waited for."""
+
+    def __init__(self, arguments, terminal_stderr=False, stdin=subprocess.DEVNULL, env=None):
+        self.buffers = {"out": b"", "err": b""}
+        slave = None
+        if terminal_stderr:
+            master, slave = pty.openpty()
+        self.process = subprocess.Popen(arguments, stdin=stdin, stdout=subprocess.PIPE,
+                                        stderr=slave if terminal_stderr else subprocess.PIPE,
+                                        env=env or clean_environment(), start_new_session=True)
+        if terminal_stderr:
+            os.close(slave)
+        self.fds = {self.process.stdout.fileno(): "out",
+                    master if terminal_stderr else self.process.stderr.fileno(): "err"}
+        self.master = master if terminal_stderr else None
+
+    def _pump(self, deadline):
+        """Reads what there is; waits for something until the deadline. False: both ends are closed."""
+        if not self.fds:
+            return False
+        ready, _, _ = select.select(list(self.fds), [], [], max(0, deadline - time.monotonic()))
+        if not ready:
+            raise AssertionError(f"nothing came for too long; so far {self.buffers}")
+        for fd in ready:
+            try:
+                data = os.read(fd, 65536)
+            except OSError as error:  # a terminal whose other side is closed
+                if error.errno != errno.EIO:
+                    raise
+                data = b""
+            self.buffers[self.fds[fd]] += data
+            if not data:
+                del self.fds[fd]
+        return True
+
+    def wait_for(self, where, pattern, times=1, timeout=TIMEOUT_S):
+        """Waits until the pattern occurs in "out" or "err"."""
+        deadline = time.monotonic() + timeout
+        while len(re.findall(pattern, self.buffers[where])) < times:
+            if not self._pump(deadline):
+                raise AssertionError(f"it ended before {pattern} came; output {self.buffers}")
+
+    def write(self, data):
+        self.process.stdin.write(data)
+        self.process.stdin.flush()
+
+    def interrupt(self):
+        self.process.send_signal(signal.SIGINT)
+
+    def wait_until_uncaught(self, number):
+        """Waits until the program has given a signal back its default action."""
+        deadline = time.monotonic() + TIMEOUT_S
+        status = Path(f"/proc/{self.process.pid}/status")
+        while int(re.search(r"SigCgt:\s*(\w+)", status.read_text())[1], 16) >> (number - 1) & 1:
+            if time.monotonic() > deadline:
+                raise AssertionError(f"signal {number} is still caught")
+            os.sched_yield()
+
+    def finish(self, timeout=TIMEOUT_S):
+        """Waits for the end; what is still open of its input is closed."""
+        deadline = time.monotonic() + timeout
+        if self.process.stdin:
+            self.process.stdin.close()
+        while self._pump(deadline):
+            pass
+        code = self.process.wait(max(0.1, deadline - time.monotonic()))
+        return Result(code, self.buffers["out"].decode(), self.buffers["err"].decode(errors="replace"))
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+            if stream:
+                stream.close()
+        if self.master is not None:
+            os.close(self.master)
+
+
+class Case(unittest.TestCase):
+    longMessage = True
+    maxDiff = 2000
+
+    def real_model(self):
+        path = real_model_path()
+        if not path.exists():
+            if os.environ.get("CI") == "true":
+                self.fail(f"this test needs the real model: {path} is missing")
+            self.skipTest("needs the real model (tools/get-model smollm2-135m)")
+        return path
+
+    def folder(self):
+        folder = tempfile.TemporaryDirectory(dir=Places.scratch)
+        self.addCleanup(folder.cleanup)
+        return Path(folder.name)
+
+    def assert_clean(self, stderr):
+        """No sanitizer has reported anything."""
+        for word in SANITIZER_WORDS:
+            self.assertNotIn(word, stderr)
+
+    def execute(self, *arguments, code=0, stdin=b"", env=None, timeout=TIMEOUT_S):
+        """Runs a program to its end; `code` is the exit code wanted, or several."""
+        done = subprocess.run([str(a) if not isinstance(a, bytes) else a for a in arguments], input=stdin,
+                              capture_output=True, env=env or clean_environment(), timeout=timeout)
+        result = Result(done.returncode, done.stdout.decode(), done.stderr.decode(errors="replace"))
+        self.assert_clean(result.err)
+        self.assertIn(result.code, code if isinstance(code, tuple) else (code,), f"{arguments}: {result}")
+        return result
+
+    def sereno(self, *arguments, **how):
+        return self.execute(sereno_path(), *arguments, **how)
+
+    def run_tiny(self, *arguments, **how):
+        return self.sereno("run", "-m", tiny_model(), *arguments, **how)
+
+    def run_json(self, *arguments, model=None, **how):
+        result = self.sereno("run", "-m", model or tiny_model(), "--json", *arguments, **how)
+        return self.document(result.out)
+
+    def document(self, text):
+        """One JSON document that begins with schema_version."""
+        import json
+        pairs = json.loads(text, object_pairs_hook=list)
+        self.assertEqual(pairs[0], ("schema_version", 1))
+        return json.loads(text)
+
+    def start(self, *arguments, **how):
+        running = Running([str(a) for a in (sereno_path(), *arguments)], **how)
+        self.addCleanup(running.close)
+        return running
+
+    def finish_after_interrupt(self, running, within_s=2, code=130):
+        """Presses Ctrl-C and expects the end in time."""
+        start = time.monotonic()
+        running.interrupt()
+        result = running.finish()
+        took = time.monotonic() - start
+        self.assert_clean(result.err)
+        self.assertEqual(result.code, code, result)
+        self.assertLess(took, within_s)
+        return result
+
+
+# ---- Fakes ----
+
+def fake(folder, name, script):
+    """Puts an executable into the folder; a script without its own interpreter is one of sh."""
+    path = Path(folder) / name
+    path.write_text(script if script.startswith("#!") else f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path
+
+
+def path_with(folder):
+    return f"{folder}:{os.environ['PATH']}"
+
+
+def main(argv):
+    if len(argv) < 2 or not (Path(argv[1]) / "sereno").exists():
+        sys.exit(f"usage: {argv[0]} BUILD_DIR [unittest arguments]; BUILD_DIR holds sereno and make-random-model")
+    Places.build = Path(argv[1]).resolve()
+    with tempfile.TemporaryDirectory(prefix="sereno-e2e-") as scratch:
+        Places.scratch = Path(scratch)
+        program = unittest.main("__main__", argv=[argv[0], *argv[2:]], exit=False)
+    sys.exit(0 if program.result.wasSuccessful() else 1)

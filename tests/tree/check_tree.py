@@ -1,0 +1,486 @@
+#!/usr/bin/env python3
+"""check_tree.py [BUILD]: rules of this tree that no compiler checks. One line a violation, exit status 1 if any.
+
+BUILD (default: build) is a configured build directory; its compile_commands.json is needed.
+test_check_tree.py proves that each check can fail.
+"""
+import functools
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+# Rooms, and the rooms whose headers each may include. Its own headers and the public ones are always allowed.
+ALLOWED = {
+    "base": set(),
+    "platform": {"base"},
+    "model": {"base"},
+    "compute": {"base", "platform"},
+    "engine": {"base", "model", "compute"},
+    "govern": {"base"},
+    "spec": {"base", "govern"},
+    "sense": {"base", "platform"},
+    "session": {"base", "spec"},
+    "server": {"base", "session"},
+    "foreground": {"base", "platform"},
+    "sim": {"base"},
+}
+ALLOWED["bench"] = set(ALLOWED) - {"server"}
+ALLOWED["cli"] = set(ALLOWED)
+
+OS_HEADER = re.compile(r"(sys|linux)/.*|(unistd|pthread|sched|fcntl|signal|dirent)\.h")
+# (file, OS header): why it may include it although it is not in the platform room.
+OS_HEADER_EXCEPTIONS = {
+    ("src/compute/team.c", "pthread.h"): "the team's mutex and condition variables live in its own struct",
+}
+
+C_HEADERS = {
+    "assert.h", "complex.h", "ctype.h", "errno.h", "fenv.h", "float.h", "inttypes.h", "iso646.h", "limits.h",
+    "locale.h", "math.h", "setjmp.h", "signal.h", "stdalign.h", "stdarg.h", "stdatomic.h", "stdbool.h", "stddef.h",
+    "stdint.h", "stdio.h", "stdlib.h", "stdnoreturn.h", "string.h", "tgmath.h", "threads.h", "time.h", "uchar.h",
+    "wchar.h", "wctype.h",
+}
+
+# What we never call: unbounded writes, hidden state, shells, conversions without errors, jumps over clean-up.
+BANNED = re.compile(r"(?<![\w.>])(strcpy|strcat|sprintf|vsprintf|gets|rand|srand|system|popen|atoi|atof|strtok|alloca"
+                    r"|_?setjmp|_?longjmp|sigsetjmp|siglongjmp)\s*\(")
+
+FUNCTION_LINES_MAX = 70
+FILE_LINES_MAX = 800
+FILE_BYTES_MAX = 1 << 20
+
+# (file, variable): why it may be a mutable global.
+GLOBAL_EXCEPTIONS = {
+    ("src/platform/interrupt.c", "current"): "the kernel hands a signal handler nothing of ours",
+}
+
+# What comes before must not be the rest of a longer path or address.
+MACHINE_PATH = re.compile(rb"(?:(?<![\w.~$})-])(?<!:/)|(?<=-[IL]))/(?:work|root|home/[a-z_][\w-]*)(?![\w-])")
+
+WARNINGS = ["-Wall", "-Wextra", "-Wshadow=local", "-Wstrict-prototypes", "-Wmissing-prototypes", "-Wvla", "-Werror",
+            "-Wno-unknown-warning-option"]  # clang does not know -Wshadow=local
+CC = os.environ.get("CC", "cc")
+
+
+@dataclass(frozen=True, order=True)
+class Violation:
+    file: str
+    line: int
+    what: str
+
+    def __str__(self):
+        return f"{self.file}:{self.line}: {self.what}"
+
+
+# ---- Reading C ----
+
+# Comments, strings and character constants; only one that is closed counts.
+LEXEME = re.compile(r'/\*.*?\*/|//(?:\\\n|[^\n])*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL)
+DIRECTIVE = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
+
+
+def blank(text):
+    """As many lines and columns, and nothing on them."""
+    return re.sub(r"[^\n]", " ", text)
+
+
+def without_comments(text):
+    return LEXEME.sub(lambda m: blank(m[0]) if m[0].startswith("/") else m[0], text)
+
+
+def code_only(text):
+    """Comments and what is inside quotes blanked out; offsets and lines stay."""
+    def replace(m):
+        return blank(m[0]) if m[0].startswith("/") else m[0][0] + blank(m[0][1:-1]) + m[0][-1]
+    return LEXEME.sub(replace, text)
+
+
+def code_without_directives(text):
+    return DIRECTIVE.sub(lambda m: blank(m[0]), code_only(text))
+
+
+def line_of(text, offset):
+    return text.count("\n", 0, offset) + 1
+
+
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include(?:_next)?\b[ \t]*(?:"([^"\n]*)"|<([^>\n]*)>|(.*))', re.MULTILINE)
+
+
+def includes(text):
+    """Yields (line, how, name) of each include; how is '"', '<', or '' when the name is computed."""
+    for m in INCLUDE.finditer(without_comments(text)):
+        quoted, angled, computed = m.groups()
+        how = '"' if quoted is not None else "<" if angled is not None else ""
+        yield line_of(text, m.start()), how, quoted or angled or computed or ""
+
+
+@dataclass(frozen=True)
+class Outer:
+    """Something at file scope: a declaration or a function."""
+    head: str  # its text with braces and what is in them replaced by {}
+    first: int  # lines
+    last: int
+    is_function: bool
+
+
+def outer_items(text):
+    """Splits a file into what stands at file scope. None when the braces do not pair (#if around half of a pair)."""
+    code = code_without_directives(text)
+    items, head, start, depth = [], "", None, 0
+    for m in re.finditer(r"[{};]|[^{};]+", code):
+        token = m[0]
+        if depth == 0 and start is None and token.strip():
+            start = m.start() + len(token) - len(token.lstrip())
+        if token == "{":
+            depth += 1
+        elif token == "}":
+            depth -= 1
+            if depth < 0:
+                return None
+            if depth == 0:
+                head += "{}"
+                if re.search(r"\)[^=]*\{\}$", head) and not re.match(r"\s*(typedef|struct|union|enum)\b[^(]*\{", head):
+                    items.append(Outer(head.strip(), line_of(code, start), line_of(code, m.start()), True))
+                    head, start = "", None
+        elif depth == 0 and token == ";":
+            if start is not None:
+                items.append(Outer(head.strip(), line_of(code, start), line_of(code, m.start()), False))
+            head, start = "", None
+        elif depth == 0:
+            head += token
+    return items if depth == 0 else None
+
+
+# A variable that is static in a function, up to its '=' or ';'.
+LOCAL_STATIC = re.compile(r"(?:^[ \t]+|[{};][ \t]*)(static\b[^;{}=]*(?:\{[^{}]*\}[^;{}=]*)?)[=;]", re.MULTILINE)
+TAG = re.compile(r"^((?:static|extern|const|volatile|_Thread_local|_Atomic)\s+)*(struct|union|enum)\b\s*(\w+)?\s*(\{\})?")
+ATTRIBUTE = re.compile(r"__attribute__\s*\(\((?:[^()]|\([^()]*\))*\)\)|_Alignas\s*\([^()]*\)|\b[A-Z][A-Z0-9_]*_API\b")
+
+
+def mutable_variable(declaration):
+    """Name of the variable that a declaration (without its ';') makes writable, or None. A heuristic."""
+    text = ATTRIBUTE.sub(" ", declaration).split("=")[0].strip()
+    if re.match(r"(typedef|_Static_assert|static_assert|return)\b", text):
+        return None
+    text = TAG.sub(lambda m: ("const " if "const" in m[0].split() else "") + "TAG ", text)
+    if re.fullmatch(r"(const )?TAG\s*", text):
+        return None  # declares a type alone
+    text = re.sub(r"\[[^\]]*\]", "", text)
+    pointer = re.match(r"[^(]*\(\s*\*\s*(const\s+)?(\w+)\s*\)\s*\(", text)
+    if pointer:
+        return None if pointer[1] else pointer[2]  # a pointer to a function
+    if "(" in text:
+        return None  # a prototype or a macro
+    names = re.findall(r"\w+", text)
+    if len(names) < 2:
+        return None
+    binding = text.rsplit("*", 1)[-1]  # const counts where it binds the variable itself
+    return None if re.search(r"\bconst(expr)?\b", binding) else names[-1]
+
+
+def function_name(head):
+    before = re.sub(r"__attribute__\s*\(\(.*?\)\)", " ", head).split("(")[0]
+    names = re.findall(r"\w+", before)
+    return names[-1] if names else "?"
+
+
+# ---- The tree ----
+
+class Tree:
+    def __init__(self, root):
+        self.root = Path(root)
+        self._text = {}
+
+    def text(self, name):
+        if name not in self._text:
+            self._text[name] = (self.root / name).read_text(encoding="utf-8", errors="replace")
+        return self._text[name]
+
+    @functools.cached_property
+    def files(self):
+        """Names of all files that are tracked or could be: everything but what .gitignore names."""
+        try:
+            listed = subprocess.run(["git", "-C", self.root, "ls-files", "-z", "-c", "-o", "--exclude-standard"],
+                                    capture_output=True, check=True).stdout.decode().split("\0")
+        except (OSError, subprocess.CalledProcessError):  # an exported tree
+            listed = [str(p.relative_to(self.root)) for p in self.root.rglob("*")]
+            listed = [n for n in listed if not re.match(r"build|\.git/|\.git$", n) and "__pycache__" not in n]
+        return sorted({n for n in listed if n and (self.root / n).is_file() and not (self.root / n).is_symlink()})
+
+    def under(self, folder, *suffixes):
+        return [n for n in self.files if n.startswith(folder + "/") and n.endswith(suffixes)]
+
+    def room_of(self, name):
+        parts = name.split("/")
+        if parts[0] == "cli":
+            return "cli"
+        return parts[1] if parts[0] == "src" and len(parts) > 2 else None
+
+    @property
+    def sources(self):
+        """C files and headers of all rooms."""
+        return self.under("src", ".c", ".h") + self.under("cli", ".c", ".h")
+
+    @property
+    def public_headers(self):
+        return self.under("include", ".h")
+
+    @functools.cached_property
+    def header_owner(self):
+        """Bare name of each internal header: (room, file)."""
+        return {Path(n).name: (self.room_of(n), n) for n in reversed(self.sources) if n.endswith(".h")}
+
+    def room_path(self, room):
+        return self.root / ("cli" if room == "cli" else f"src/{room}")
+
+
+# ---- Checks: each yields violations ----
+
+def check_rooms(tree):
+    """Every include is one that the room's row of the table allows."""
+    first = {}
+    for name in tree.sources:
+        if tree.room_of(name) not in ALLOWED:
+            yield Violation(name, 1, f"'{tree.room_of(name)}' is not a room")
+        base = Path(name).name
+        if name.endswith(".h") and first.setdefault(base, name) != name:
+            yield Violation(name, 1, f"header names must be unique; {first[base]} has this name too")
+    for name in tree.sources:
+        if tree.room_of(name) in ALLOWED:
+            for line, how, what in includes(tree.text(name)):
+                problem = wrong_include(tree, name, how, what)
+                if problem:
+                    yield Violation(name, line, problem)
+    for name in tree.public_headers:
+        for line, how, what in includes(tree.text(name)):
+            if how == '"' and what.startswith("sereno/"):
+                if f"include/{what}" not in tree.files:
+                    yield Violation(name, line, f'there is no public header "{what}"')
+            elif how != "<" or what not in C_HEADERS:
+                yield Violation(name, line, f"a public header may include only public and standard headers, not {what}")
+
+
+def wrong_include(tree, name, how, what):
+    room = tree.room_of(name)
+    if how == "":
+        return f"computed include '{what}'"
+    if how == "<":
+        if what.startswith("sereno/") or what in tree.header_owner and what not in C_HEADERS:
+            return f'<{what}> is ours: include it as "{what}"'
+        if OS_HEADER.fullmatch(what) and room != "platform" and (name, what) not in OS_HEADER_EXCEPTIONS:
+            return f"<{what}> belongs to the operating system: only src/platform/ may include it"
+        return None
+    if re.fullmatch(r"sereno/[\w-]+\.h", what):
+        return None if f"include/{what}" in tree.files else f'there is no public header "{what}"'
+    if "/" in what or ".." in what:
+        return f'"{what}": include headers by their bare names'
+    if what not in tree.header_owner:
+        return f'no room has a header "{what}"'
+    owner = tree.header_owner[what][0]
+    if owner != room and owner not in ALLOWED[room]:
+        return f'{room} may not include "{what}", which belongs to {owner}'
+    return None
+
+
+def compile_commands(tree, build):
+    """One (directory, arguments without files) a room that the build compiles."""
+    commands = {}
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        file = os.path.realpath(os.path.join(entry["directory"], entry["file"]))
+        root = os.path.realpath(tree.root)
+        room = tree.room_of(os.path.relpath(file, root)) if file.startswith(root + os.sep) else None
+        if room not in ALLOWED or room in commands:
+            continue
+        given = iter(entry.get("arguments") or shlex.split(entry["command"]))
+        kept = []
+        for argument in given:
+            if argument in ("-o", "-MF", "-MT", "-MQ"):
+                next(given, None)
+            elif argument not in ("-c", "-MD", "-MMD") and os.path.join(entry["directory"], argument) != file and \
+                    os.path.realpath(argument) != file:
+                kept.append(argument)
+        commands[room] = (entry["directory"], kept)
+    return commands
+
+
+def compiles_with(tree, room, command, header, scratch):
+    """Whether a file of the room that includes header compiles, and what the compiler said."""
+    directory, arguments = command
+    source = Path(scratch) / "probe.c"
+    source.write_text(f'#include "{header}"\n')
+    # A file of the room would find what lies beside it.
+    ran = subprocess.run([*arguments, "-iquote", str(tree.room_path(room)), "-fsyntax-only", str(source)], cwd=directory,
+                         capture_output=True, text=True, check=False, env={**os.environ, "LC_ALL": "C"})
+    return ran.returncode == 0, ran.stderr
+
+
+def check_wrong_include_fails(tree, build):
+    """By the compile command of each room, a header of each forbidden room is not found; its own is."""
+    shown = str(Path(build) / "compile_commands.json")
+    try:
+        commands = compile_commands(tree, Path(build))
+    except (OSError, ValueError, KeyError) as problem:
+        yield Violation(shown, 1, f"cannot be read; configure the build first ({problem})")
+        return
+    headers = {}  # one a room
+    for header, (room, file) in sorted(tree.header_owner.items()):
+        headers.setdefault(room, (header, file))
+    tried = 0
+    with tempfile.TemporaryDirectory() as scratch:
+        for room in sorted({tree.room_of(n) for n in tree.sources if n.endswith(".c")} & set(ALLOWED)):
+            if room not in commands:
+                yield Violation(shown, 1, f"no file of {room} is compiled")
+                continue
+            for other, (header, file) in sorted(headers.items()):
+                if other != room and other in ALLOWED[room]:
+                    continue
+                good, said = compiles_with(tree, room, commands[room], header, scratch)
+                missing = header in said and ("No such file" in said or "not found" in said)
+                if other == room and not good:
+                    yield Violation(file, 1, f"does not compile in its own room: {first_line(said)}")
+                elif other != room and good:
+                    yield Violation(file, 1, f"{room} may not include it, yet it compiles there")
+                elif other != room and not missing:
+                    yield Violation(file, 1, f"{room} may not include it, but it is found there: {first_line(said)}")
+                tried += other != room
+    if tried == 0:
+        yield Violation(shown, 1, "no forbidden include could be tried")
+
+
+def first_line(said):
+    return next((line for line in said.splitlines() if "error" in line), said.strip().split("\n")[0])
+
+
+def check_headers_alone(tree):
+    """Each header compiles with nothing before it, and a second time (its guard)."""
+    def compile_twice(name, include, paths, defines):
+        flags = [f"-I{path}" for path in paths]
+        return subprocess.run([CC, "-std=c17", "-fsyntax-only", *WARNINGS, *defines, *flags, "-x", "c", "-"],
+                              input=f'#include "{include}"\n#include "{include}"\n', capture_output=True, text=True,
+                              check=False, cwd=tree.root)
+
+    public = tree.root / "include"
+    for name in tree.public_headers:  # as a stranger compiles them: without our definitions
+        ran = compile_twice(name, Path(name).relative_to("include"), [public], [])
+        if ran.returncode:
+            yield Violation(name, 1, f"does not compile alone: {first_line(ran.stderr)}")
+    for name in tree.sources:
+        room = tree.room_of(name)
+        if not name.endswith(".h") or room not in ALLOWED:
+            continue
+        paths = [tree.root / Path(name).parent, *(tree.room_path(other) for other in sorted(ALLOWED[room])), public]
+        ran = compile_twice(name, Path(name).name, paths, ["-D_POSIX_C_SOURCE=200809L"])
+        if ran.returncode:
+            yield Violation(name, 1, f"does not compile alone: {first_line(ran.stderr)}")
+
+
+def check_banned(tree):
+    for name in tree.sources + tree.under("tools", ".c"):
+        code = code_only(tree.text(name))
+        for m in BANNED.finditer(code):
+            if code[:m.start()].endswith("-"):
+                continue
+            yield Violation(name, line_of(code, m.start()), f"{m[1]}() is banned")
+
+
+def check_lengths(tree):
+    for name in tree.sources + tree.public_headers:
+        lines = tree.text(name).count("\n")
+        if lines > FILE_LINES_MAX:
+            yield Violation(name, lines, f"{lines} lines; at most {FILE_LINES_MAX} are allowed")
+        items = outer_items(tree.text(name))
+        if items is None:
+            yield Violation(name, 1, "braces do not pair, so functions cannot be told apart")
+            continue
+        for item in items:
+            length = item.last - item.first + 1
+            if item.is_function and length > FUNCTION_LINES_MAX:
+                what = f"{function_name(item.head)} has {length} lines; at most {FUNCTION_LINES_MAX} are allowed"
+                yield Violation(name, item.first, what)
+
+
+def check_globals(tree):
+    """No mutable variables that outlive a call: at file scope, or static in a function."""
+    for name in tree.under("src", ".c", ".h"):
+        found = {}
+        for item in outer_items(tree.text(name)) or []:
+            if not item.is_function:
+                variable = mutable_variable(item.head)
+                if variable:
+                    found.setdefault(variable, item.first)
+        code = code_without_directives(tree.text(name))
+        for m in LOCAL_STATIC.finditer(code):
+            variable = mutable_variable(re.sub(r"\{[^{}]*\}", "{}", m[1]))
+            if variable:
+                found.setdefault(variable, line_of(code, m.start(1)))
+        for variable, line in found.items():
+            if (name, variable) not in GLOBAL_EXCEPTIONS:
+                yield Violation(name, line, f"'{variable}' is a mutable global")
+
+
+def check_files(tree):
+    for name in tree.files:
+        data = (tree.root / name).read_bytes()
+        if len(data) > FILE_BYTES_MAX:
+            yield Violation(name, 1, f"{len(data)} bytes; at most {FILE_BYTES_MAX} are allowed")
+            continue
+        for m in MACHINE_PATH.finditer(data):
+            yield Violation(name, data.count(b"\n", 0, m.start()) + 1, f"a path of one machine: {m[0].decode()}")
+        if not name.endswith((".c", ".h")):
+            continue
+        if not data.endswith(b"\n"):
+            yield Violation(name, data.count(b"\n") + 1, "no newline at the end")
+        for number, line in enumerate(data.split(b"\n"), 1):
+            if b"\t" in line:
+                yield Violation(name, number, "a tab")
+            if line != line.rstrip():
+                yield Violation(name, number, "blanks at the end")
+
+
+COMMAND = re.compile(r"\b(sereno_room|target_sources|add_library|add_executable)\s*\(([^()]*)\)")
+
+
+def built_files(tree):
+    """Names of the C files that CMake compiles."""
+    built = set()
+    for name in [n for n in tree.files if n.split("/")[-1] == "CMakeLists.txt" or n.endswith(".cmake")]:
+        folder = "" if "/" not in name else name.rsplit("/", 1)[0] + "/"
+        for command, body in COMMAND.findall(re.sub(r"#.*", "", tree.text(name))):
+            words = body.split()
+            base = f"src/{words[0]}/" if command == "sereno_room" and words else folder
+            built |= {base + word for word in words if word.endswith(".c")}
+    return built
+
+
+def check_built(tree):
+    built = built_files(tree)
+    for name in tree.under("src", ".c"):
+        if name not in built:
+            yield Violation(name, 1, "no CMakeLists.txt compiles it")
+
+
+def check_all(tree, build):
+    checks = [check_rooms, lambda t: check_wrong_include_fails(t, build), check_headers_alone, check_banned,
+              check_lengths, check_globals, check_files, check_built]
+    return sorted({violation for check in checks for violation in check(tree)})
+
+
+def main(arguments):
+    root = Path(__file__).resolve().parents[2]
+    build = Path(arguments[0]) if arguments else root / "build"
+    tree = Tree(root)
+    violations = check_all(tree, build)
+    for violation in violations:
+        print(violation)
+    if not violations:
+        print(f"tree: OK, {len(tree.files)} files, {len(tree.sources) + len(tree.public_headers)} of them C in rooms")
+    return 1 if violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,143 @@
+#include <math.h>
+#include <string.h>
+
+#include "rng.h"
+#include "support.h"
+
+enum { VOCAB = 50 };
+
+static sereno_candidates *open_candidates(int32_t n) {
+    sereno_candidates *c;
+    assert_ok(sereno_candidates_open(n, &c, err));
+    return c;
+}
+
+static void random_logits(rng *r, float *logits) {
+    for (int i = 0; i < VOCAB; i++) {
+        logits[i] = 4 * rng_signed_unit(r);
+    }
+}
+
+static void test_greedy(void **state) {
+    (void)state;
+    sereno_candidates *c = open_candidates(VOCAB);
+    sereno_sampler s = {.temperature = 0, .seed = 1};
+    rng r = {test_seed()};
+    for (int trial = 0; trial < 200; trial++) {
+        float logits[VOCAB];
+        random_logits(&r, logits);
+        int32_t best = (int32_t)rng_below(&r, VOCAB - 1);
+        logits[best] = logits[VOCAB - 1] = 100; /* a tie: the lower id wins */
+        s.seed = rng_u64(&r);
+        assert_int_equal(sereno_sample(&s, logits, trial, c), best);
+    }
+    sereno_candidates_close(&c);
+}
+
+/* Allowed sets as the header defines them, computed the slow way. */
+static void allowed_set(const sereno_sampler *s, const float *logits, bool *allowed) {
+    int order[VOCAB], n = VOCAB;
+    for (int i = 0; i < VOCAB; i++) {
+        int j = i;
+        for (; j > 0 && logits[order[j - 1]] < logits[i]; j--) {
+            order[j] = order[j - 1];
+        }
+        order[j] = i;
+    }
+    if (s->top_k > 0 && s->top_k < n) n = s->top_k;
+    double total = 0, sum = 0, first = logits[order[0]];
+    for (int i = 0; i < n; i++) {
+        total += exp(logits[order[i]] - first);
+    }
+    memset(allowed, 0, VOCAB * sizeof *allowed);
+    for (int i = 0; i < n; i++) {
+        double p = exp(logits[order[i]] - first);
+        if (i > 0 && (sum >= s->top_p * total || p < s->min_p)) break;
+        allowed[order[i]] = true;
+        sum += p;
+    }
+}
+
+static void test_only_allowed_tokens(void **state) {
+    (void)state;
+    sereno_candidates *c = open_candidates(VOCAB);
+    rng r = {test_seed()};
+    for (int trial = 0; trial < 3000; trial++) {
+        sereno_sampler s = {.temperature = 0.1f + (float)rng_below(&r, 30) / 10,
+                            .top_k = (int32_t)rng_below(&r, VOCAB + 10),
+                            .top_p = (float)rng_below(&r, 100) / 100 + 0.005f,
+                            .min_p = (float)rng_below(&r, 100) / 100 + 0.005f,
+                            .seed = rng_u64(&r)};
+        float logits[VOCAB];
+        bool allowed[VOCAB];
+        random_logits(&r, logits);
+        allowed_set(&s, logits, allowed);
+        int32_t token = sereno_sample(&s, logits, trial, c);
+        assert_true(token >= 0 && allowed[token]);
+        assert_int_equal(sereno_sample(&s, logits, trial, c), token); /* nothing is carried over */
+    }
+    sereno_candidates_close(&c);
+}
+
+/* Frequencies over many positions are those of the softmax (chi-square, 7 degrees of freedom). */
+static void test_distribution(void **state) {
+    (void)state;
+    enum { N = 8, DRAWS = 40000 };
+    const float logits[N] = {0, 1, 2, -1, 0.5f, 1.5f, -2, 0.25f};
+    sereno_sampler s = {.temperature = 1.5f, .top_p = 1, .seed = test_seed()};
+    sereno_candidates *c = open_candidates(N);
+    int seen[N] = {0};
+    double total = 0, chi = 0;
+    for (int32_t p = 0; p < DRAWS; p++) {
+        seen[sereno_sample(&s, logits, p, c)]++;
+    }
+    for (int i = 0; i < N; i++) {
+        total += exp(logits[i] / 1.5);
+    }
+    for (int i = 0; i < N; i++) {
+        double expected = DRAWS * exp(logits[i] / 1.5) / total;
+        chi += (seen[i] - expected) * (seen[i] - expected) / expected;
+    }
+    print_message("chi-square %.1f\n", chi);
+    assert_true(chi < 35); /* exceeded with probability 0.00001 */
+    sereno_candidates_close(&c);
+}
+
+static void test_bad_numbers(void **state) {
+    (void)state;
+    sereno_candidates *c = open_candidates(3);
+    sereno_sampler s = sereno_sampler_defaults();
+    assert_int_equal(sereno_sample(&s, (float[]){NAN, 1, INFINITY}, 0, c), 1);
+    assert_int_equal(sereno_sample(&s, (float[]){NAN, NAN, -INFINITY}, 0, c), -1);
+    s.temperature = 1e-30f; /* nearly greedy, and no overflow */
+    assert_int_equal(sereno_sample(&s, (float[]){1, 1e30f, -1e30f}, 0, c), 1);
+    sereno_candidates_close(&c);
+}
+
+static void test_check_names_the_range(void **state) {
+    (void)state;
+    static const struct {
+        sereno_sampler s;
+        const char *part;
+    } cases[] = {
+        {{.temperature = -0.1f}, "temperature is -0.1"}, {{.temperature = NAN}, "temperature is"},
+        {{.temperature = 101}, "0 to 100"},              {{.top_p = 1.5f}, "top-p is 1.5"},
+        {{.min_p = NAN}, "min-p is"},                    {{.top_k = -1}, "top-k is -1"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        sereno_error error = {0};
+        assert_int_equal(sereno_sampler_check(&cases[i].s, &error), SERENO_ERR_INVALID);
+        if (!strstr(error.message, cases[i].part)) fail_msg("'%s' lacks '%s'", error.message, cases[i].part);
+    }
+    sereno_sampler s = sereno_sampler_defaults();
+    assert_ok(sereno_sampler_check(&s, err));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_greedy),       cmocka_unit_test(test_only_allowed_tokens),
+        cmocka_unit_test(test_distribution), cmocka_unit_test(test_bad_numbers),
+        cmocka_unit_test(test_check_names_the_range),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

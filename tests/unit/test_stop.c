@@ -1,0 +1,51 @@
+#include <string.h>
+
+#include "rng.h"
+#include "stop.h"
+#include "support.h"
+
+/* The first place where a stop string begins, or the end. */
+static size_t first_stop(const char *text, const char *const *stops, int n_stops) {
+    size_t first = strlen(text);
+    for (int i = 0; i < n_stops; i++) {
+        const char *found = strstr(text, stops[i]);
+        if (found && (size_t)(found - text) < first) first = (size_t)(found - text);
+    }
+    return first;
+}
+
+/* Text in random pieces is released up to exactly the first stop string, and never a byte too early. */
+static void test_against_a_plain_search(void **state) {
+    (void)state;
+    static const char *const stops[] = {"aab", "ba", "bbb"};
+    rng r = {test_seed()};
+    for (int trial = 0; trial < 20000; trial++) {
+        int n_stops = (int)rng_below(&r, 4);
+        char text[40] = "";
+        size_t size = rng_below(&r, 30);
+        for (size_t i = 0; i < size; i++) {
+            text[i] = "abc"[rng_below(&r, 3)];
+        }
+        stop_matcher m = {.stops = stops, .n_stops = n_stops};
+        size_t wanted = first_stop(text, stops, n_stops), released = 0, at = 0;
+        bool stopped = false;
+        while (at < size && !stopped) {
+            size_t n = 1 + rng_below(&r, 5), release;
+            if (n > size - at) n = size - at;
+            assert_ok(stop_push(&m, text + at, n, &release, &stopped, err));
+            assert_memory_equal(m.held.data, text + released, release);
+            released += release;
+            stop_release(&m, release);
+            at += n;
+        }
+        assert_int_equal(stopped, wanted < size);
+        assert_true(stopped ? released == wanted : released <= wanted);
+        if (!stopped) assert_int_equal(released + m.held.size, size);
+        sereno_text_free(&m.held);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_a_plain_search)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
