@@ -136,6 +136,10 @@ class Running:
             if not self._pump(deadline):
                 raise AssertionError(f"it ended before {pattern} came; output {self.buffers}")
 
+    def wait_for_more(self, where):
+        """Waits until something comes that was not there yet."""
+        self.wait_for(where, b"(?s)" + b"." * (len(self.buffers[where]) + 1))
+
     def write(self, data):
         self.process.stdin.write(data)
         self.process.stdin.flush()
@@ -256,6 +260,7 @@ def main(argv):
     if len(argv) < 2 or not (Path(argv[1]) / "sereno").exists():
         sys.exit(f"usage: {argv[0]} BUILD_DIR [unittest arguments]; BUILD_DIR holds sereno and make-random-model")
     Places.build = Path(argv[1]).resolve()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # else programs inherit that a job of a shell ignores it
     with tempfile.TemporaryDirectory(prefix="sereno-e2e-") as scratch:
         Places.scratch = Path(scratch)
         program = unittest.main("__main__", argv=[argv[0], *argv[2:]], exit=False)

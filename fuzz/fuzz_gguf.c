@@ -1,0 +1,155 @@
+/*
+ * The GGUF reader on any bytes: it refuses, or everything that it returns lies inside them. Where it accepts,
+ * the tokenizer is opened on it too, and has to keep its promises whatever the vocabulary.
+ */
+#include <string.h>
+
+#include "check_text.h"
+#include "fuzz.h"
+#include "gguf.h"
+#include "tokenizer.h"
+
+enum { TEXT_BYTES_MAX = 256 };
+
+/* Where the parsed buffer lies, and a sum over what was touched, so that touching is not optimised away. */
+typedef struct walk {
+    const uint8_t *data;
+    size_t size;
+    unsigned sum;
+} walk;
+
+static void touch(walk *w, const void *start, size_t size) {
+    const uint8_t *p = start;
+    CHECK(p >= w->data && p <= w->data + w->size && size <= w->size - (size_t)(p - w->data));
+    if (size > 0) w->sum += p[0] + p[size - 1];
+}
+
+static void check_failure(int status, const sereno_error *err) {
+    CHECK(status < 0 && err->code == status);
+    CHECK(err->message[0] && memchr(err->message, 0, sizeof err->message));
+}
+
+static bool is_integer(gguf_type type) {
+    return type != GGUF_STRING && type != GGUF_ARRAY && type != GGUF_BOOL && type != GGUF_FLOAT32 &&
+           type != GGUF_FLOAT64;
+}
+
+static void walk_array(walk *w, const gguf_kv *kv) {
+    const uint8_t *at = kv->data;
+    for (uint64_t i = 0; i < kv->count; i++) {
+        if (kv->element == GGUF_STRING) {
+            gguf_string s = gguf_next_string(&at);
+            touch(w, s.data, s.size);
+        } else {
+            int64_t value = 0;
+            CHECK(gguf_integer(kv, i, &value) == is_integer(kv->element));
+            w->sum += (unsigned)value;
+        }
+    }
+    touch(w, at, 0);
+}
+
+/* The getter of a value's own type takes it, but for integers that do not fit; the others say why not. */
+static void walk_scalar(walk *w, const gguf *g, const gguf_kv *kv, const char *key) {
+    sereno_error err = {0};
+    int64_t integer = 0;
+    uint32_t u32;
+    float f32;
+    bool boolean;
+    gguf_string string;
+    bool fits = gguf_integer(kv, 0, &integer) && integer >= 0 && integer <= UINT32_MAX;
+    int status = gguf_get_u32(g, key, NULL, &u32, &err);
+    CHECK((status == 0) == fits && (!fits || u32 == integer));
+    if (status) check_failure(status, &err);
+    if ((status = gguf_get_f32(g, key, NULL, &f32, &err))) check_failure(status, &err);
+    CHECK((status == 0) == (kv->type == GGUF_FLOAT32));
+    if ((status = gguf_get_bool(g, key, NULL, &boolean, &err))) check_failure(status, &err);
+    CHECK((status == 0) == (kv->type == GGUF_BOOL));
+    if ((status = gguf_get_string(g, key, NULL, &string, &err))) check_failure(status, &err);
+    CHECK((status == 0) == (kv->type == GGUF_STRING));
+    if (status == 0) touch(w, string.data, string.size);
+}
+
+/* A terminated copy of a name, or NULL where it has a zero inside and so cannot be asked for. */
+static char *terminated(gguf_string s) {
+    if (memchr(s.data, 0, s.size)) return NULL;
+    char *copy = malloc(s.size + 1);
+    CHECK(copy);
+    memcpy(copy, s.data, s.size);
+    copy[s.size] = '\0';
+    return copy;
+}
+
+static void walk_kv(walk *w, const gguf *g, const gguf_kv *kv) {
+    touch(w, kv->key.data, kv->key.size);
+    CHECK(kv->key.size > 0 && gguf_type_name(kv->type) && gguf_type_name(kv->element));
+    CHECK(kv->offset == (size_t)(kv->data - w->data));
+    if (kv->type == GGUF_ARRAY) walk_array(w, kv);
+    char *key = terminated(kv->key);
+    if (!key) return;
+    CHECK(gguf_find(g, key) == kv);
+    if (kv->type == GGUF_ARRAY) {
+        const gguf_kv *found;
+        CHECK(gguf_get_array(g, key, kv->element, &found, NULL) == SERENO_OK && found == kv);
+    } else {
+        walk_scalar(w, g, kv, key);
+    }
+    free(key);
+}
+
+static void walk_tensor(walk *w, const gguf *g, const gguf_tensor *t) {
+    touch(w, t->name.data, t->name.size);
+    touch(w, t->data, t->size);
+    CHECK(t->name.size > 0 && t->n_dims >= 1 && t->n_dims <= GGUF_MAX_DIMS);
+    CHECK(t->offset == (size_t)(t->data - w->data) && t->offset % g->alignment == 0);
+    uint64_t size = tensor_row_bytes(t->type, t->dims[0]);
+    for (uint32_t i = 0; i < GGUF_MAX_DIMS; i++) {
+        CHECK(t->dims[i] >= 1 && (i < t->n_dims || t->dims[i] == 1));
+        if (i > 0) size *= t->dims[i]; /* no overflow: it is at most w->size */
+    }
+    CHECK(size == t->size);
+    char *name = terminated(t->name);
+    if (name) CHECK(gguf_find_tensor(g, name) == t);
+    free(name);
+}
+
+static void open_tokenizer(const gguf *g, const uint8_t *data, size_t size) {
+    static const char sample[] = "Hello  12 it's \xC3\xA9\xFF\n<|im_end|>";
+    sereno_tokenizer *t;
+    sereno_error err = {0};
+    int status = tokenizer_open(g, &t, &err);
+    if (status) {
+        CHECK(!t);
+        check_failure(status, &err);
+        return;
+    }
+    check_text(t, sample, sizeof sample - 1, false, false);
+    check_text(t, sample, sizeof sample - 1, true, false);
+    check_text(t, (const char *)data, size < TEXT_BYTES_MAX ? size : TEXT_BYTES_MAX, true, false);
+    tokenizer_close(&t);
+    CHECK(!t);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    gguf *g;
+    sereno_error err = {0};
+    int status = gguf_parse("fuzz", data, size, &g, &err);
+    if (status) {
+        CHECK(!g);
+        check_failure(status, &err);
+        return 0;
+    }
+    walk w = {.data = data, .size = size};
+    for (size_t i = 0; i < g->n_kv; i++) {
+        walk_kv(&w, g, &g->kv[i]);
+    }
+    for (size_t i = 0; i < g->n_tensors; i++) {
+        walk_tensor(&w, g, &g->tensors[i]);
+    }
+    volatile unsigned keep = w.sum;
+    (void)keep;
+    open_tokenizer(g, data, size);
+    gguf_close(&g);
+    CHECK(!g);
+    return 0;
+}

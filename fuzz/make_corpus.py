@@ -1,0 +1,244 @@
+#!/usr/bin/env python3
+"""make_corpus.py: writes the seeds of the fuzz targets into corpus/<target>/. What fuzzing found there stays."""
+import struct
+from pathlib import Path
+
+CORPUS = Path(__file__).resolve().parent / "corpus"
+
+UINT8, INT8, UINT16, INT16, UINT32, INT32, FLOAT32, BOOL, STRING, ARRAY, UINT64, INT64, FLOAT64 = range(13)
+SCALARS = {UINT8: "B", INT8: "b", UINT16: "H", INT16: "h", UINT32: "I", INT32: "i", FLOAT32: "f", BOOL: "?",
+           UINT64: "Q", INT64: "q", FLOAT64: "d"}
+F32, F16, Q4_0, Q8_0, Q6_K = 0, 1, 2, 8, 14
+NORMAL, CONTROL, USER_DEFINED = 1, 3, 4
+
+
+# ---- GGUF ----
+
+def u32(value):
+    return struct.pack("<I", value)
+
+
+def u64(value):
+    return struct.pack("<Q", value)
+
+
+def string(data):
+    data = data.encode() if isinstance(data, str) else data
+    return u64(len(data)) + data
+
+
+def value(kind, x):
+    return string(x) if kind == STRING else struct.pack("<" + SCALARS[kind], x)
+
+
+def key(name, kind, x):
+    return string(name) + u32(kind) + value(kind, x)
+
+
+def array(name, element, items, count=None):
+    return (string(name) + u32(ARRAY) + u32(element) + u64(len(items) if count is None else count)
+            + b"".join(value(element, x) for x in items))
+
+
+def tensor(name, dims, kind=F32, offset=0):
+    return string(name) + u32(len(dims)) + b"".join(map(u64, dims)) + u32(kind) + u64(offset)
+
+
+def gguf(keys=(), tensors=(), data=b"", version=3, n_keys=None, n_tensors=None, magic=b"GGUF", alignment=32):
+    head = (magic + u32(version) + u64(len(tensors) if n_tensors is None else n_tensors)
+            + u64(len(keys) if n_keys is None else n_keys) + b"".join(keys) + b"".join(tensors))
+    return head + b"\0" * (-len(head) % alignment if data else 0) + data
+
+
+def byte_spelling(byte):
+    """As GPT-2 writes bytes in tokens."""
+    def printable(b):
+        return 33 <= b <= 126 or 161 <= b <= 172 or b >= 174
+    return chr(byte) if printable(byte) else chr(256 + sum(not printable(b) for b in range(byte)))
+
+
+def vocabulary(tokens, kinds=None, merges=(), pre="smollm", model="gpt2", more=()):
+    keys = [key("tokenizer.ggml.model", STRING, model), array("tokenizer.ggml.tokens", STRING, tokens),
+            array("tokenizer.ggml.merges", STRING, merges)]
+    if pre is not None:
+        keys.append(key("tokenizer.ggml.pre", STRING, pre))
+    if kinds is not None:
+        keys.append(array("tokenizer.ggml.token_type", INT32, kinds))
+    return gguf(keys + list(more))
+
+
+def gguf_seeds():
+    name = key("general.name", STRING, "small")
+    matrix = tensor("blk.0.w", [4, 2])
+    data = struct.pack("<8f", *range(8))
+    whole = gguf([name], [matrix], data)
+    letters = ["<|im_end|>", "h", "e", "l", "o", "he", "ll", "hell", "hello", "Ġ", "1", "2", "12", "Ċ", "'", "s"]
+    merges = ["h e", "l l", "he ll", "hell o", "1 2"]
+    kinds = [CONTROL] + [NORMAL] * (len(letters) - 1)
+    every_byte = [byte_spelling(b) for b in range(256)]
+    return {
+        "valid-v2": gguf([name], [matrix], data, version=2),
+        "valid-v3": whole,
+        "valid-empty": gguf(),
+        "valid-quantised": gguf([], [tensor("a", [64, 1], Q4_0), tensor("b", [32], Q8_0, 64),
+                                     tensor("c", [256], Q6_K, 128)], b"\x5A" * 338),
+        "valid-four-dims": gguf([], [tensor("a", [2, 2, 2, 2], F16)], b"\1" * 32),
+        "valid-alignment-8": gguf([key("general.alignment", UINT32, 8)], [tensor("a", [1]), tensor("b", [1], F32, 8)],
+                                  b"\1" * 12, alignment=8),
+        "every-scalar": gguf([key(f"k{kind}", kind, 1) for kind in SCALARS] + [key("s", STRING, "text")]),
+        "every-extreme": gguf([key("u8", UINT8, 255), key("i8", INT8, -128), key("u16", UINT16, 65535),
+                               key("i16", INT16, -32768), key("u32", UINT32, 2**32 - 1), key("i32", INT32, -2**31),
+                               key("u64", UINT64, 2**64 - 1), key("i64", INT64, -2**63),
+                               key("nan", FLOAT32, float("nan")), key("inf", FLOAT64, float("inf")),
+                               key("empty", STRING, "")]),
+        "every-array": gguf([array(f"a{kind}", kind, [1, 0, 1]) for kind in SCALARS]
+                            + [array("s", STRING, ["", "a", "bc"])]),
+        "every-array-empty": gguf([array(f"a{kind}", kind, []) for kind in [*SCALARS, STRING]]),
+        "array-nested": gguf([string("a") + u32(ARRAY) + u32(ARRAY) + u64(1) + u32(UINT8) + u64(1) + b"\1"]),
+        "array-count-2e63": gguf([array("a", UINT16, [1, 2], count=2**63)]),
+        "array-count-wraps": gguf([array("a", UINT64, [1], count=2**61 + 1)]),
+        "array-strings-2e63": gguf([array("a", STRING, ["", ""], count=2**63)]),
+        "key-twice": gguf([name, key("general.name", UINT8, 1)]),
+        "key-empty": gguf([key("", UINT8, 1)]),
+        "key-with-zero": gguf([key("a\0b", UINT8, 1), key("a\0c", UINT8, 1)]),
+        "key-not-utf8": gguf([key(b"\xC3(\x1B[2J\xFF", UINT8, 1), key(b"\xC3(\x1B[2J\xFF", UINT8, 1)]),
+        "key-type-unknown": gguf([string("k") + u32(13) + b"\0" * 8]),
+        "key-length-2e64": gguf([u64(2**64 - 1) + b"key" + b"\0" * 16]),
+        "string-length-2e64": gguf([string("k") + u32(STRING) + u64(2**64 - 8) + b"text"]),
+        "count-keys-2e63": gguf([name], n_keys=2**63),
+        "count-tensors-2e63": gguf([name], n_tensors=2**63),
+        "count-keys-one-more": gguf([name], n_keys=2),
+        "count-tensors-one-more": gguf([name], [matrix], data, n_tensors=2),
+        "alignment-0": gguf([key("general.alignment", UINT32, 0)], [matrix], data),
+        "alignment-4": gguf([key("general.alignment", UINT32, 4)], [matrix], data),
+        "alignment-48": gguf([key("general.alignment", UINT32, 48)], [matrix], data),
+        "alignment-2e31": gguf([key("general.alignment", UINT32, 2**31)], [matrix], data),
+        "alignment-negative": gguf([key("general.alignment", INT32, -32)], [matrix], data),
+        "alignment-string": gguf([key("general.alignment", STRING, "32")], [matrix], data),
+        "tensor-twice": gguf([], [matrix, matrix], data),
+        "tensor-same-data": gguf([], [matrix, tensor("b", [8])], data),
+        "tensor-past-end": gguf([], [tensor("a", [4, 3])], data),
+        "tensor-offset-wraps": gguf([], [tensor("a", [4, 2], F32, 2**64 - 32)], data),
+        "tensor-offset-unaligned": gguf([], [tensor("a", [1], F32, 4)], data),
+        "tensor-offset-at-end": gguf([], [tensor("a", [8], F32, 32)], data),
+        "dims-product-wraps": gguf([], [tensor("a", [2**31 - 1] * 4)], data),
+        "dims-product-wraps-to-0": gguf([], [tensor("a", [2**30, 2**30, 4, 1])], data),
+        "dims-too-large": gguf([], [tensor("a", [2**63, 2])], data),
+        "dims-zero": gguf([], [tensor("a", [4, 0])], data),
+        "dims-none": gguf([], [tensor("a", [])], data),
+        "dims-five": gguf([], [tensor("a", [1] * 5)], data),
+        "dims-not-blocks": gguf([], [tensor("a", [33, 2], Q4_0)], data),
+        "tensor-type-unknown": gguf([], [tensor("a", [8], 99)], data),
+        "tensor-type-removed": gguf([], [tensor("a", [32], 4)], data),
+        "cut-in-magic": whole[:3],
+        "cut-in-counts": whole[:20],
+        "cut-in-key": whole[:34],
+        "cut-in-tensor": whole[:90],
+        "cut-in-data": whole[:-1],
+        "big-endian": struct.pack(">4sIQQ", b"GGUF", 3, 0, 0),
+        "version-1": gguf(version=1),
+        "version-4": gguf(version=4),
+        "magic": gguf(magic=b"GGJT"),
+        "nothing": b"",
+        "tokenizer": vocabulary(letters, kinds, merges, more=[
+            key("tokenizer.ggml.eos_token_id", UINT32, 0), key("tokenizer.ggml.bos_token_id", UINT32, 0),
+            key("tokenizer.ggml.add_bos_token", BOOL, True), key("tokenizer.ggml.add_eos_token", BOOL, True)]),
+        "tokenizer-every-byte": vocabulary(every_byte, pre="gpt-2"),
+        "tokenizer-same-tokens": vocabulary(["a", "a", "", "b", "ab"],
+                                            [NORMAL, CONTROL, NORMAL, USER_DEFINED, NORMAL], ["a b"]),
+        "tokenizer-no-kinds": vocabulary(letters, None, merges, pre=None),
+        "tokenizer-odd-spelling": vocabulary([" ", b"\xFF", b"\xC4", "\u3042", "Ā\u3042", b"\xC4\x80\xC4"]),
+        "tokenizer-merge-not-pair": vocabulary(letters, kinds, ["h", " ", "h e "]),
+        "tokenizer-merge-unknown": vocabulary(letters, kinds, ["e h"]),
+        "tokenizer-merge-empty": vocabulary(letters, kinds, [""]),
+        "tokenizer-few-kinds": vocabulary(letters, kinds[1:], merges),
+        "tokenizer-kind-unknown": vocabulary(letters, [7] + kinds[1:], merges),
+        "tokenizer-eos-too-large": vocabulary(letters, kinds, merges,
+                                              more=[key("tokenizer.ggml.eos_token_id", UINT32, 16)]),
+        "tokenizer-other-pre": vocabulary(letters, kinds, merges, pre="llama-bpe"),
+        "tokenizer-other-model": vocabulary(letters, kinds, merges, model="llama"),
+        "tokenizer-no-tokens": vocabulary([]),
+    }
+
+
+# ---- Text ----
+
+def tokenizer_seeds():
+    return {
+        "english": "hello the hello's  world, it's 12 o'clock.\n\nThe end.\n",
+        "chinese": "你好，世界。中文分词测试",
+        "emoji": "👩‍👩‍👧‍👦 🙂😀 🇩🇪 ❤️",
+        "accents": "éé e\u0301 naïve Straße ÅÄÖ éa",
+        "digits": "0123456789 12 １２ ٣ ½ Ⅷ 12 12",
+        "blanks": " \t\t\t  \n \r\n\n\n   x    ",
+        "blanks-unicode": "\u00a0a\u2003\u2003b\u3000\u180e\u0085\u2028c\ufeff",
+        "contractions": "I'm you're he's 's 't 're 've 'm 'll 'd 'S '' 'x",
+        "overlaps": "aaa aaaa ababab babab aabaa llll hellohell",
+        "long-run": "a" * 1001,
+        "long-run-of-blanks": " " * 500 + "x",
+        "control": "<|im_start|>user\nhello<|im_end|>\n<|im_end|><|im_start|><|endoftext|>",
+        "control-nested": "<|im<|im_end|>_end|><|im_end<|im_start|>|>",
+        "control-cut": "<|im_end|",
+        "control-overlaps": "|><|im_end|><|im_start|><|imim_end|>",
+        "symbols": "a+b==c->d; /* é */ {}[]()<>|&^%$#@!~`\\\"'",
+        "zeros": b"a\0b\0\0 \0",
+        "every-byte": bytes(range(256)),
+        "every-byte-backwards": bytes(range(255, -1, -1)),
+        "invalid-lone": b"a\x80b\xBF\xFFc \xFE",
+        "invalid-overlong": b"\xC0\xAF \xE0\x80\xAF \xF0\x80\x80\xAF",
+        "invalid-surrogates": b"\xED\xA0\x80\xED\xB0\x80",
+        "invalid-too-large": b"\xF4\x90\x80\x80 \xF5\x80\x80\x80",
+        "invalid-cut": b"\xF0\x9F\x98",
+        "invalid-cut-twice": b"\xF0\x9F\xF0\x9F\x98\xE4\xBD\xE4",
+        "invalid-in-control": b"<|im_\xC3end|>\xC3<|im_end|>\xA9",
+        "replacement": "\ufffd\ufffd \ufffe",
+        "edges": "\u007f\u0080\u07ff\u0800\ud7ff\ue000\uffff\U00010000\U0010ffff",
+        "nothing": "",
+    }
+
+
+def procfs_seeds():
+    most = 2**64 - 1
+    return {
+        "zeros": "0 0 0\n",
+        "usual": "3849217364 1203948 5123\n",
+        "most": f"{most} {most} {most}\n",
+        "too-large-first": f"{most + 1} 0 0\n",
+        "too-large-second": f"0 {most + 1} 0\n",
+        "too-large-third": f"0 0 {most + 1}\n",
+        "too-many-digits": "9" * 64 + " 0 0\n",
+        "leading-zeros": "000000000000000000000000001 02 03\n",
+        "no-newline": "1 2 3",
+        "two-numbers": "1 2\n",
+        "four-numbers": "1 2 3 4\n",
+        "two-lines": "1 2 3\n1 2 3\n",
+        "two-blanks": "1  2 3\n",
+        "blank-first": " 1 2 3\n",
+        "blank-last": "1 2 3 \n",
+        "tabs": "1\t2\t3\n",
+        "carriage-return": "1 2 3\r\n",
+        "minus": "-1 2 3\n",
+        "plus": "+1 2 3\n",
+        "hex": "0x1 2 3\n",
+        "fraction": "1.5 2 3\n",
+        "zero-byte": b"1 2 3\0\n",
+        "high-bytes": b"\xB1 2 3\n",
+        "newline": "\n",
+        "nothing": "",
+    }
+
+
+def main():
+    for target, seeds in (("fuzz_gguf", gguf_seeds()), ("fuzz_tokenizer", tokenizer_seeds()),
+                          ("fuzz_procfs", procfs_seeds())):
+        folder = CORPUS / target
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in seeds.items():
+            content = content.encode() if isinstance(content, str) else content
+            assert len(content) < 4096, name
+            (folder / name).write_bytes(content)
+        print(f"{folder.name}: {len(seeds)} seeds")
+
+
+if __name__ == "__main__":
+    main()

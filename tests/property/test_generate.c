@@ -1,0 +1,214 @@
+/* Generation: the text is a pure function of prompt, settings and seed; ends, cancels and reuse change nothing. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "rng.h"
+#include "support.h"
+
+typedef struct fixture {
+    sereno_model *model;
+    sereno_engine *engine;
+    sereno_generator *generator;
+} fixture;
+
+static fixture open_fixture(int n_threads, int n_ctx) {
+    fixture f = {.model = open_random_model("tiny", "q4_1")};
+    f.engine = open_engine(f.model, n_threads, NULL, n_ctx, 2);
+    assert_ok(sereno_generator_open(f.engine, sereno_model_tokenizer(f.model), 1, &f.generator, err));
+    return f;
+}
+
+static void close_fixture(fixture *f) {
+    sereno_generator_close(&f->generator);
+    sereno_engine_close(&f->engine);
+    sereno_model_close(&f->model);
+}
+
+static sereno_request make_request(rng *r, int32_t *prompt, int32_t n) {
+    random_tokens(rng_u64(r), 512, n, prompt);
+    sereno_request request = {.prompt = prompt, .n_prompt = n, .max_tokens = 40, .sampler = sereno_sampler_defaults()};
+    request.sampler.seed = rng_u64(r);
+    request.sampler.temperature = rng_below(r, 4) ? 0.2f + (float)rng_below(r, 20) / 10 : 0;
+    return request;
+}
+
+static void assert_same(const sereno_generation *a, const sereno_generation *b) {
+    assert_int_equal(a->tokens.n, b->tokens.n);
+    if (a->tokens.n) assert_memory_equal(a->tokens.ids, b->tokens.ids, a->tokens.n * sizeof *a->tokens.ids);
+    assert_int_equal(a->text.size, b->text.size);
+    if (a->text.size) assert_memory_equal(a->text.data, b->text.data, a->text.size);
+    assert_int_equal(a->finish, b->finish);
+}
+
+static sereno_verdict disturb(void *ctx, const sereno_boundary *b) {
+    rng *r = ctx;
+    if (b->slept_ns == 0 && rng_below(r, 100) == 0) return (sereno_verdict){SERENO_SLEEP, 1 + rng_below(r, 100)};
+    return (sereno_verdict){.action = rng_below(r, 200) ? SERENO_CONTINUE : SERENO_ABANDON};
+}
+
+/* Threads, sleeps, abandoned passes and what was generated before make no difference. */
+static void test_text_is_a_pure_function(void **state) {
+    (void)state;
+    fixture plain = open_fixture(1, 512), other = open_fixture(3, 512);
+    rng r = {test_seed()};
+    for (int trial = 0; trial < 30; trial++) {
+        int32_t prompt[200];
+        sereno_request request = make_request(&r, prompt, 1 + (int32_t)rng_below(&r, 200));
+        sereno_generation a, b;
+        assert_ok(sereno_generate(plain.generator, &request, &a, err));
+        request.observer = disturb;
+        request.observer_ctx = &r;
+        assert_ok(sereno_generate(other.generator, &request, &b, err));
+        assert_same(&a, &b);
+        sereno_generation_free(&a);
+        sereno_generation_free(&b);
+    }
+    close_fixture(&plain);
+    close_fixture(&other);
+}
+
+/* A conversation that goes on computes only what is new, and says the same as from an empty cache. */
+static void test_prefix_is_reused(void **state) {
+    (void)state;
+    fixture f = open_fixture(2, 512), fresh = open_fixture(2, 512);
+    rng r = {test_seed()};
+    int32_t history[400], n = 10;
+    sereno_request request = make_request(&r, history, n);
+    request.max_tokens = 12;
+    for (int turn = 0; turn < 6; turn++) {
+        sereno_generation a, b;
+        request.prompt = history;
+        request.n_prompt = n;
+        assert_ok(sereno_generate(f.generator, &request, &a, err));
+        sereno_generator_close(&fresh.generator);
+        assert_ok(sereno_generator_open(fresh.engine, sereno_model_tokenizer(fresh.model), 1, &fresh.generator, err));
+        assert_ok(sereno_generate(fresh.generator, &request, &b, err));
+        assert_same(&a, &b);
+        assert_int_equal(b.n_prefilled, n);
+        if (turn > 0) assert_true(a.n_prefilled <= 6); /* the last token of the answer and five new ones */
+        memcpy(history + n, a.tokens.ids, a.tokens.n * sizeof *history);
+        n += (int32_t)a.tokens.n;
+        random_tokens(rng_u64(&r), 512, 5, history + n);
+        n += 5;
+        sereno_generation_free(&a);
+        sereno_generation_free(&b);
+    }
+    close_fixture(&f);
+    close_fixture(&fresh);
+}
+
+typedef struct canceller {
+    atomic_bool flag;
+    uint32_t countdown;
+} canceller;
+
+static sereno_verdict cancel_later(void *ctx, const sereno_boundary *b) {
+    canceller *c = ctx;
+    (void)b;
+    if (c->countdown-- == 0) atomic_store(&c->flag, true);
+    return (sereno_verdict){.action = SERENO_CONTINUE};
+}
+
+/* Cancelled at any boundary, the text is a beginning of the whole one, and the next request is unharmed. */
+static void test_cancel_anywhere(void **state) {
+    (void)state;
+    fixture f = open_fixture(2, 512);
+    rng r = {test_seed()};
+    for (int trial = 0; trial < 60; trial++) {
+        int32_t prompt[150];
+        sereno_request request = make_request(&r, prompt, 1 + (int32_t)rng_below(&r, 150));
+        sereno_generation whole, part, again;
+        assert_ok(sereno_generate(f.generator, &request, &whole, err));
+        canceller c = {.countdown = rng_below(&r, 300)};
+        sereno_request cancelled = request;
+        cancelled.cancel = &c.flag;
+        cancelled.observer = cancel_later;
+        cancelled.observer_ctx = &c;
+        assert_ok(sereno_generate(f.generator, &cancelled, &part, err));
+        assert_true(part.tokens.n <= whole.tokens.n);
+        if (part.tokens.n) assert_memory_equal(part.tokens.ids, whole.tokens.ids, part.tokens.n * sizeof(int32_t));
+        if (atomic_load(&c.flag)) assert_int_equal(part.finish, SERENO_FINISH_CANCELLED);
+        assert_ok(sereno_generate(f.generator, &request, &again, err));
+        assert_same(&whole, &again);
+        sereno_generation_free(&whole);
+        sereno_generation_free(&part);
+        sereno_generation_free(&again);
+    }
+    close_fixture(&f);
+}
+
+static void collect(void *ctx, const char *text, size_t size) {
+    assert_ok(sereno_text_append(ctx, text, size, err));
+}
+
+/* A string that occurs in the whole text ends it there; on_text never saw more. */
+static void test_stop_strings(void **state) {
+    (void)state;
+    fixture f = open_fixture(1, 512);
+    rng r = {test_seed()};
+    for (int trial = 0; trial < 60; trial++) {
+        int32_t prompt[20];
+        sereno_request request = make_request(&r, prompt, 20);
+        sereno_generation whole, part;
+        assert_ok(sereno_generate(f.generator, &request, &whole, err));
+        if (whole.text.size >= 6) {
+            char stop[5] = {0};
+            sereno_text seen = {0};
+            memcpy(stop, whole.text.data + rng_below(&r, (uint32_t)whole.text.size - 4), 1 + rng_below(&r, 4));
+            const char *const stops[] = {stop};
+            request.stops = stops;
+            request.n_stops = 1;
+            request.on_text = collect;
+            request.ctx = &seen;
+            assert_ok(sereno_generate(f.generator, &request, &part, err));
+            size_t wanted = (size_t)(strstr(whole.text.data, stop) - whole.text.data);
+            assert_int_equal(part.text.size, wanted);
+            assert_int_equal(seen.size, wanted);
+            assert_int_equal(part.finish, SERENO_FINISH_STOP);
+            sereno_text_free(&seen);
+            sereno_generation_free(&part);
+        }
+        sereno_generation_free(&whole);
+    }
+    close_fixture(&f);
+}
+
+static void test_limits(void **state) {
+    (void)state;
+    fixture f = open_fixture(1, 64);
+    rng r = {test_seed()};
+    int32_t prompt[64];
+    sereno_request request = make_request(&r, prompt, 64);
+    sereno_generation g;
+    sereno_error error = {0};
+    assert_int_equal(sereno_generate(f.generator, &request, &g, &error), SERENO_ERR_CONTEXT_FULL);
+    assert_non_null(strstr(error.message, "64 tokens"));
+    assert_non_null(strstr(error.message, "context holds 64"));
+    request.n_prompt = 0;
+    assert_int_equal(sereno_generate(f.generator, &request, &g, NULL), SERENO_ERR_INVALID);
+    request.n_prompt = 5;
+    request.max_tokens = -1;
+    assert_int_equal(sereno_generate(f.generator, &request, &g, NULL), SERENO_ERR_INVALID);
+    request.max_tokens = 0;
+    assert_ok(sereno_generate(f.generator, &request, &g, err));
+    assert_int_equal(g.tokens.n, 0);
+    /* The context fills up: the last token is the one after its last place. */
+    request.max_tokens = 1000;
+    for (request.sampler.seed = 1;; request.sampler.seed++) {
+        assert_ok(sereno_generate(f.generator, &request, &g, err));
+        bool full = g.finish == SERENO_FINISH_LENGTH;
+        if (full) assert_int_equal(g.tokens.n, 64 - 5 + 1);
+        sereno_generation_free(&g);
+        if (full) break;
+    }
+    close_fixture(&f);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_text_is_a_pure_function), cmocka_unit_test(test_prefix_is_reused),
+        cmocka_unit_test(test_cancel_anywhere),         cmocka_unit_test(test_stop_strings),
+        cmocka_unit_test(test_limits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

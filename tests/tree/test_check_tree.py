@@ -1,0 +1,392 @@
+#!/usr/bin/env python3
+"""Proves on small made-up trees that each check of check_tree.py passes what is right and fails what is wrong."""
+import json
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+import check_tree
+from check_tree import Tree
+
+GUARDED = "#ifndef {0}_H\n#define {0}_H\n{1}#endif\n"
+
+
+def header(name, body=""):
+    return GUARDED.format(name.upper(), body)
+
+
+# A tree without violations.
+GOOD = {
+    "include/sereno/api.h": header("sereno_api", "#include <stddef.h>\n"),
+    "include/sereno/error.h": header("sereno_error", '#include "sereno/api.h"\n'),
+    "src/base/text.h": header("text", '#include "sereno/error.h"\n'),
+    "src/base/text.c": '#include "text.h"\n\n#include <string.h>\n',
+    "src/platform/clock.h": header("clock", '#include "text.h"\n'),
+    "src/platform/clock.c": '#include "clock.h"\n\n#include <unistd.h>\n',
+    "src/model/gguf.h": header("gguf", '#include "text.h"\n'),
+    "src/model/gguf.c": '#include "gguf.h"\n',
+    "cli/main.h": header("main", '#include "gguf.h"\n'),
+    "cli/main.c": '#include "clock.h"\n#include "main.h"\n',
+    "CMakeLists.txt": "sereno_room(base SOURCES text.c)\nsereno_room(platform SEES base SOURCES clock.c)\n"
+                      "sereno_room(model SEES base\n  SOURCES gguf.c)\n",
+    ".gitignore": "/build\n",
+}
+
+
+class CheckTest(unittest.TestCase):
+    GIT = False  # whether the tree is a repository: takes time
+
+    def tree(self, **changes):
+        """GOOD with files changed, added, or (None) left out; keys are paths."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        root = Path(folder.name)
+        for name, text in {**GOOD, **changes}.items():
+            if text is not None:
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
+                (root / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+        if self.GIT:
+            subprocess.run(["git", "init", "-q", root], check=True)
+        return Tree(root)
+
+    def found(self, check, *arguments, **changes):
+        return [str(v) for v in check(self.tree(**changes), *arguments)]
+
+    def passes(self, check, **changes):
+        self.assertEqual(self.found(check, **changes), [])
+
+    def fails(self, check, expected, **changes):
+        """Exactly one violation, which begins with and contains what is expected ("file:line: ... part")."""
+        place, part = expected
+        found = self.found(check, **changes)
+        self.assertEqual(len(found), 1, found)
+        self.assertTrue(found[0].startswith(place + ": "), found)
+        self.assertIn(part, found[0])
+
+
+class Rooms(CheckTest):
+    check = staticmethod(check_tree.check_rooms)
+
+    def include(self, room, what, expected=None, **more):
+        file = {"cli": "cli/x.c"}.get(room, f"src/{room}/x.c")
+        changes = {file: f"/* a */\n#include {what}\n", **more}
+        if expected:
+            self.fails(self.check, (f"{file}:2", expected), **changes)
+        else:
+            self.passes(self.check, **changes)
+
+    def test_good_tree(self):
+        self.passes(self.check)
+
+    def test_allowed(self):
+        self.include("cli", '"gguf.h"')
+        self.include("engine", '"gguf.h"')
+        self.include("compute", '"clock.h"')
+        self.include("sense", '"clock.h"')
+        self.include("bench", '"gguf.h"')
+        self.include("govern", '"text.h"')
+        self.include("spec", '"governor.h"', **{"src/govern/governor.h": header("governor")})
+
+    def test_forbidden(self):
+        for room in ("base", "platform", "compute", "spec", "govern", "sense", "foreground", "session", "server",
+                     "sim"):
+            self.include(room, '"gguf.h"', f"{room} may not include \"gguf.h\", which belongs to model")
+        self.include("model", '"clock.h"', "belongs to platform")
+        self.include("base", '"clock.h"', "belongs to platform")
+        self.include("bench", '"http.h"', "belongs to server", **{"src/server/http.h": header("http")})
+        self.include("govern", '"gguf.h"', "belongs to model")
+
+    def test_every_row_is_kept(self):
+        """Each room sees exactly the rooms of its row."""
+        others = sorted(set(check_tree.ALLOWED) - {"cli"})
+        changes, expected = {f"src/{other}/{other}_.h": header(other) for other in others}, []
+        for room, allowed in check_tree.ALLOWED.items():
+            file = "cli/x.c" if room == "cli" else f"src/{room}/x.c"
+            changes[file] = "".join(f'#include "{other}_.h"\n' for other in others)
+            expected += [f'{file}:{line}: {room} may not include "{other}_.h", which belongs to {other}'
+                         for line, other in enumerate(others, 1) if other not in allowed | {room}]
+        self.assertEqual(sorted(self.found(self.check, **changes)), sorted(expected))
+
+    def test_headers_count_too(self):
+        self.fails(self.check, ("src/base/x.h:3", "belongs to model"),
+                   **{"src/base/x.h": header("x", '#include "gguf.h"\n')})
+
+    def test_paths(self):
+        self.include("engine", '"../model/gguf.h"', "bare names")
+        self.include("engine", '"model/gguf.h"', "bare names")
+        self.include("engine", '"sereno/../gguf.h"', "bare names")
+        self.include("engine", '"sereno/none.h"', "no public header")
+        self.include("engine", '"none.h"', "no room has a header")
+        self.include("engine", "NAME", "computed")
+
+    def test_angles(self):
+        self.include("engine", "<gguf.h>", "is ours")
+        self.include("engine", "<sereno/api.h>", "is ours")
+        self.include("engine", "<math.h>")
+
+    def test_commented_out(self):
+        self.include("base", '"text.h"\n/*\n#include "gguf.h"\n*/\n// #include "gguf.h"')
+
+    def test_unique_names(self):
+        self.fails(self.check, ("src/model/text.h:1", "unique"), **{"src/model/text.h": header("text")})
+
+    def test_unknown_room(self):
+        self.fails(self.check, ("src/other/x.c:1", "not a room"), **{"src/other/x.c": "\n"})
+
+    def test_os_headers(self):
+        for name in ("sys/mman.h", "unistd.h", "pthread.h", "sched.h", "fcntl.h", "signal.h", "linux/futex.h",
+                     "dirent.h"):
+            self.include("engine", f"<{name}>", "only src/platform/")
+            self.include("cli", f"<{name}>", "only src/platform/")
+            self.include("platform", f"<{name}>")
+
+    def test_os_header_exception(self):
+        self.passes(self.check, **{"src/compute/team.c": "#include <pthread.h>\n"})
+        self.fails(self.check, ("src/compute/team.c:1", "unistd"), **{"src/compute/team.c": "#include <unistd.h>\n"})
+
+    def test_public_headers(self):
+        for what, expected in (('"text.h"', "only public"), ("<unistd.h>", "only public"), ("<pcre2.h>", "only public"),
+                               ("<sereno/api.h>", "only public"), ('"sereno/none.h"', "no public header")):
+            self.fails(self.check, ("include/sereno/x.h:3", expected),
+                       **{"include/sereno/x.h": header("x", f"#include {what}\n")})
+
+
+class WrongInclude(CheckTest):
+    """Compile commands as a correct and a too generous CMakeLists.txt would make them."""
+
+    def violations(self, sees, **changes):
+        tree = self.tree(**changes)
+        entries = []
+        for room, others in sees.items():
+            folder = tree.room_path(room)
+            file = next(folder.glob("*.c"))
+            paths = " ".join(f"-I{tree.room_path(other)}" for other in others) + f" -I{tree.root}/include"
+            entries.append({"directory": str(tree.root), "file": str(file),
+                            "command": f"cc {paths} -std=c17 -MD -MF x.d -o x.o -c {file}"})
+        build = tree.root / "build"
+        build.mkdir()
+        (build / "compile_commands.json").write_text(json.dumps(entries))
+        return [str(v) for v in check_tree.check_wrong_include_fails(tree, build)]
+
+    RIGHT = {"base": ["base"], "platform": ["platform", "base"], "model": ["model", "base"],
+             "cli": ["base", "platform", "model"]}
+
+    def test_right(self):
+        self.assertEqual(self.violations(self.RIGHT), [])
+
+    def test_too_generous(self):
+        found = self.violations({**self.RIGHT, "base": ["base", "model"]})
+        self.assertEqual(len(found), 1, found)
+        self.assertIn("base may not include it, yet it compiles there", found[0])
+
+    def test_found_but_broken(self):
+        """A header that is found and fails for another reason must not pass for a missing one."""
+        found = self.violations({**self.RIGHT, "model": ["model", "base", "platform"]},
+                                **{"src/platform/clock.h": "#error x\n", "src/platform/clock.c": "\n"})
+        self.assertIn("src/platform/clock.h:1: model may not include it, but it is found there", "\n".join(found))
+
+    def test_positive_control(self):
+        found = self.violations({**self.RIGHT, "model": ["model"]})
+        self.assertEqual(len(found), 1, found)
+        self.assertIn("src/model/gguf.h:1: does not compile in its own room", found[0])
+
+    def test_room_without_command(self):
+        found = self.violations({k: v for k, v in self.RIGHT.items() if k != "model"})
+        self.assertEqual(len(found), 1, found)
+        self.assertIn("no file of model is compiled", found[0])
+
+    def test_no_build(self):
+        found = [str(v) for v in check_tree.check_wrong_include_fails(self.tree(), "/nonexistent")]
+        self.assertEqual(len(found), 1, found)
+        self.assertIn("configure the build first", found[0])
+
+
+class HeadersAlone(CheckTest):
+    check = staticmethod(check_tree.check_headers_alone)
+
+    def test_good_tree(self):
+        self.passes(self.check)
+
+    def test_needs_another(self):
+        for file in ("src/base/x.h", "include/sereno/x.h", "cli/x.h"):
+            self.fails(self.check, (f"{file}:1", "alone"), **{file: header("x", "size_t f(void);\n")})
+
+    def test_warning(self):
+        self.fails(self.check, ("src/base/x.h:1", "alone"), **{"src/base/x.h": header("x", "int f();\n")})
+
+    def test_no_guard(self):
+        self.fails(self.check, ("src/base/x.h:1", "alone"), **{"src/base/x.h": "typedef struct x { int a; } x;\n"})
+
+    def test_public_header_needs_a_room(self):
+        self.fails(self.check, ("include/sereno/x.h:1", "alone"),
+                   **{"include/sereno/x.h": header("x", '#include "text.h"\n')})
+
+
+class Banned(CheckTest):
+    check = staticmethod(check_tree.check_banned)
+    NAMES = ("strcpy strcat sprintf vsprintf gets rand srand system popen atoi atof strtok alloca setjmp longjmp "
+             "sigsetjmp siglongjmp").split()
+
+    def test_calls(self):
+        text = "".join(f"int x = {name} (1);\n" for name in self.NAMES)
+        for file in ("src/base/x.c", "src/base/x.h", "cli/x.c", "tools/x.c"):
+            self.assertEqual(self.found(self.check, **{file: text}),
+                             [f"{file}:{line}: {name}() is banned" for line, name in enumerate(self.NAMES, 1)])
+
+    def test_lookalikes(self):
+        self.passes(self.check, **{"src/base/x.c": "\n".join([
+            "int a = clock_system(1) + my_rand(2) + snprintf(b, 1, c) + fgets(a) + strtok_r(b) + rand_r(c);",
+            "/* strcpy(a, b) */ // strcpy(a, b)", r"""const char *s = "strcpy(\"a\")", c = '"', *t = "rand()";""",
+            "int b = x.system(1) + x->rand(2);", ""])})
+
+    def test_after_a_string(self):
+        self.fails(self.check, ("src/base/x.c:2", "atoi"), **{"src/base/x.c": "char a = '\"';\nint x = atoi(\"1\");\n"})
+
+    def test_tests_are_free(self):
+        self.passes(self.check, **{"tests/x.c": "int x = rand();\n"})
+
+
+class Lengths(CheckTest):
+    check = staticmethod(check_tree.check_lengths)
+
+    @staticmethod
+    def function(lines, head="static int f(int a) {"):
+        return "#include <stdio.h>\n\n" + "\n".join([head, *["    a++;"] * (lines - 2), "}"]) + "\n"
+
+    def test_functions(self):
+        for file in ("src/base/x.c", "cli/x.c", "src/base/x.h", "include/sereno/x.h"):
+            self.passes(self.check, **{file: self.function(70)})
+            self.fails(self.check, (f"{file}:3", "f has 71 lines"), **{file: self.function(71)})
+
+    def test_heads(self):
+        for head in ("static __attribute__((cold)) int f(int (*g)(int)) {", "struct s f(struct t x[2]) {",
+                     "INLINE int f(int a) {"):
+            self.fails(self.check, ("src/base/x.c:3", "f has 71 lines"), **{"src/base/x.c": self.function(71, head)})
+
+    def test_head_of_two_lines(self):
+        self.fails(self.check, ("src/base/x.c:3", "f has 71 lines"),
+                   **{"src/base/x.c": self.function(70, "int f(int a,\n      int b) {")})
+
+    def test_second_of_two(self):
+        text = "static int g(void) {\n    return 1;\n}\n" + self.function(71)
+        self.fails(self.check, ("src/base/x.c:6", "f has 71 lines"), **{"src/base/x.c": text})
+
+    def test_not_functions(self):
+        table = ["static const struct {", "    int a;", "} t[] = {", *["    {F(1)},"] * 100, "};", ""]
+        names = ["enum {", *["    A,"] * 100, "};", ""]
+        macro = ["#define M(x) \\", *["    f(x); { \\"] * 100, "    g(x)", ""]
+        self.passes(self.check, **{"src/base/x.c": "\n".join(table + names + macro)})
+
+    def test_braces_in_quotes(self):
+        text = self.function(60).replace("a++;", "f('{', \"}}\"); /* { */", 1)
+        self.passes(self.check, **{"src/base/x.c": text})
+
+    def test_braces_do_not_pair(self):
+        self.fails(self.check, ("src/base/x.c:1", "pair"), **{"src/base/x.c": "int f(void) {\n"})
+        self.fails(self.check, ("src/base/x.c:1", "pair"), **{"src/base/x.c": "}\n"})
+
+    def test_files(self):
+        self.passes(self.check, **{"src/base/x.c": "\n" * 800})
+        self.fails(self.check, ("src/base/x.c:801", "801 lines"), **{"src/base/x.c": "\n" * 801})
+
+
+class Globals(CheckTest):
+    check = staticmethod(check_tree.check_globals)
+
+    def test_mutable(self):
+        for text in ("static int x;", "static int x = 1;", "int x[4];", "static const char *x;", "extern int x;",
+                     "static struct {\n int a;\n} x;", "static struct s x = {1};", "static int (*x)(void);",
+                     "static _Thread_local int x;", "static const char *x[] = {0};",
+                     "_Alignas(64) static char x[64];", "static int x __attribute__((used));"):
+            self.fails(self.check, ("src/base/x.c:2", "'x' is a mutable global"), **{"src/base/x.c": f"\n{text}\n"})
+
+    def test_static_in_a_function(self):
+        for text in ("    static char x[9];", "    static int x = 1;", "    static struct {int a;} x = {1};"):
+            self.fails(self.check, ("src/base/x.c:2", "'x' is a mutable global"),
+                       **{"src/base/x.c": f"void f(void) {{\n{text}\n}}\n"})
+
+    def test_constant(self):
+        self.passes(self.check, **{"src/base/x.c": "\n".join([
+            "static const int a = 1;", "static const char *const b[] = {\"x\"};", "static const char c[] = \"x\";",
+            "static const struct {\n    const char *name;\n} d[] = {{\"x\"}};", "enum { E = 1 };", "typedef int t;",
+            "typedef struct s {\n    int a;\n} s;", "struct s;", "struct u {\n    int a;\n};", "int f(int a);",
+            "void g(void (*handler)(void *ctx), void *ctx);", "static int f(int a) {", "    static const int h = 1;",
+            "    int i = a;", "    return i + h;", "}", "static int (*const k)(void) = f;", "_Static_assert(1, \"x\");",
+            "static const struct s *const l = NULL;", "static struct s *m(void) {", "    return 0;", "}", "MACRO(x)",
+            "API_MACRO int n(void);", "/* static int o; */", "#define P static int p;", ""])})
+
+    def test_exception(self):
+        text = "static struct {\n    void *ctx;\n} current, *y;\n"
+        self.passes(self.check, **{"src/platform/interrupt.c": "static struct {\n    void *ctx;\n} current;\n"})
+        self.fails(self.check, ("src/platform/interrupt.c:1", "'y'"), **{"src/platform/interrupt.c": text})
+
+    def test_cli_is_free(self):
+        self.passes(self.check, **{"cli/x.c": "static int x;\n"})
+
+
+class Files(CheckTest):
+    GIT = True
+    check = staticmethod(check_tree.check_files)
+
+    def test_machine_paths(self):
+        lines = [f"{before}/{path}{after}"  # with the slash inside the names, this file would break the rule
+                 for path in ("work", "root", "home/someone")
+                 for before in ("", "x = '", "-I", "PATH=", "a:", "file://", "(") for after in ("", "/x", ".", " ")]
+        found = self.found(self.check, **{"docs/x.md": "\n".join(lines)})
+        self.assertEqual(len(found), len(lines))
+        self.assertTrue(found[1].startswith("docs/x.md:2: a path of one machine: "), found)
+
+    def test_other_paths(self):
+        self.passes(self.check, **{"docs/x.md": "a/work $HOME/work ~/work ../work /workers /root-cause https://work/ "
+                                                "/home/<name> /homework ${ROOT}/root $(x)/root\n"})
+
+    def test_binary(self):
+        self.fails(self.check, ("fuzz/x:1", "path of one machine"), **{"fuzz/x": b"\xff\0" + b"/" + b"root\0"})
+
+    def test_size(self):
+        self.passes(self.check, **{"x.bin": b"\0" * (1 << 20)})
+        self.fails(self.check, ("x.bin:1", "bytes; at most"), **{"x.bin": b"\0" * ((1 << 20) + 1)})
+
+    def test_ignored_files_are_free(self):
+        self.passes(self.check, **{"build/x.c": "\t\n", "build/big": b"\0" * (1 << 21)})
+
+    def test_c_text(self):
+        self.fails(self.check, ("tests/x.c:2", "no newline"), **{"tests/x.c": "\nint x;"})
+        self.fails(self.check, ("tests/x.c:1", "no newline"), **{"tests/x.c": ""})
+        self.fails(self.check, ("src/base/x.h:2", "a tab"), **{"src/base/x.h": "\nint\tx;\n"})
+        self.fails(self.check, ("fuzz/x.c:2", "blanks"), **{"fuzz/x.c": "\nint x; \n"})
+        self.fails(self.check, ("fuzz/x.c:1", "blanks"), **{"fuzz/x.c": "int x;\r\n"})
+        self.passes(self.check, **{"docs/x.md": "x\ty "})
+
+    def test_exported_tree(self):
+        tree = self.tree(**{"tests/x.c": "int x;", "build/x.c": "int x;"})
+        subprocess.run(["rm", "-r", tree.root / ".git"], check=True)
+        self.assertEqual([str(v) for v in self.check(tree)], ["tests/x.c:1: no newline at the end"])
+
+
+class Built(CheckTest):
+    check = staticmethod(check_tree.check_built)
+
+    def test_good_tree(self):
+        self.passes(self.check)
+
+    def test_forgotten(self):
+        self.fails(self.check, ("src/base/x.c:1", "no CMakeLists.txt"), **{"src/base/x.c": "\n"})
+
+    def test_same_name_in_another_room(self):
+        self.fails(self.check, ("src/model/text.c:1", "no CMakeLists.txt"), **{"src/model/text.c": "\n"})
+
+    def test_other_ways(self):
+        more = "target_sources(room_base PRIVATE src/base/x.c)\n"
+        self.passes(self.check, **{"src/base/x.c": "\n", "CMakeLists.txt": GOOD["CMakeLists.txt"] + more,
+                                   "src/base/y.c": "\n", "src/base/CMakeLists.txt": "add_library(y y.c)\n"})
+
+    def test_mentioned_is_not_built(self):
+        mentioned = "# add_library(x src/base/x.c)\nset_source_files_properties(src/base/x.c PROPERTIES A B)\n"
+        self.fails(self.check, ("src/base/x.c:1", "no CMakeLists.txt"),
+                   **{"src/base/x.c": "\n", "CMakeLists.txt": GOOD["CMakeLists.txt"] + mentioned})
+
+
+if __name__ == "__main__":
+    unittest.main()

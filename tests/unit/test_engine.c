@@ -1,0 +1,366 @@
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "plan.h"
+#include "rng.h"
+#include "support.h"
+#include "thread.h"
+
+/* ---- Allocation: counted, and made to fail (linked with --wrap) ---- */
+
+static _Atomic long n_allocations, fail_after = -1;
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *p, size_t size);
+void *__real_mmap(void *p, size_t size, int prot, int flags, int fd, off_t offset);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *p, size_t size);
+void *__wrap_mmap(void *p, size_t size, int prot, int flags, int fd, off_t offset);
+
+static bool refused(void) {
+    n_allocations++;
+    return fail_after >= 0 && n_allocations > fail_after;
+}
+
+void *__wrap_malloc(size_t size) {
+    return refused() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t n, size_t size) {
+    return refused() ? NULL : __real_calloc(n, size);
+}
+
+void *__wrap_realloc(void *p, size_t size) {
+    return refused() ? NULL : __real_realloc(p, size);
+}
+
+void *__wrap_mmap(void *p, size_t size, int prot, int flags, int fd, off_t offset) {
+    return refused() ? MAP_FAILED : __real_mmap(p, size, prot, flags, fd, offset);
+}
+
+static void test_nothing_is_allocated_in_a_pass(void **state) {
+    (void)state;
+    sereno_model *model = open_random_model("tiny", "q4_0");
+    sereno_engine *e = open_engine(model, 2, NULL, 512, 1);
+    int32_t tokens[SERENO_PREFILL_BATCH_MAX];
+    random_tokens(1, 512, SERENO_PREFILL_BATCH_MAX, tokens);
+    long before = n_allocations;
+    run_chain(e, 0, tokens, SERENO_PREFILL_BATCH_MAX);
+    run_chain(e, 0, tokens, 7);
+    run_chain(e, 0, tokens, 1);
+    assert_int_equal(n_allocations, before);
+    sereno_engine_close(&e);
+    sereno_model_close(&model);
+}
+
+/* Opens, generates a little and closes with the n-th allocation refused. */
+static int live_a_little(const char *path, sereno_error *error) {
+    sereno_model *model = NULL;
+    sereno_engine *engine = NULL;
+    sereno_generator *generator = NULL;
+    sereno_generation g = {0};
+    const int32_t prompt[] = {30, 40, 50};
+    int status = sereno_model_open(path, &model, error);
+    if (!status) {
+        sereno_engine_options options = sereno_engine_defaults(model);
+        options.n_threads = 2;
+        options.sched = SERENO_SCHED_NORMAL;
+        options.n_ctx = 64;
+        status = sereno_engine_open(model, &options, &engine, error);
+    }
+    if (!status) status = sereno_generator_open(engine, sereno_model_tokenizer(model), 0, &generator, error);
+    if (!status) {
+        const char *const stops[] = {"never"};
+        sereno_request request = {.prompt = prompt, .n_prompt = 3, .max_tokens = 8, .stops = stops, .n_stops = 1,
+                                  .sampler = sereno_sampler_defaults()};
+        status = sereno_generate(generator, &request, &g, error);
+    }
+    sereno_generation_free(&g);
+    sereno_generator_close(&generator);
+    sereno_engine_close(&engine);
+    sereno_model_close(&model);
+    return status;
+}
+
+/* Whichever allocation fails, the answer is an error with a message, and nothing leaks (ASan). */
+static void test_every_allocation_may_fail(void **state) {
+    (void)state;
+    const char *path = random_model_path("tiny", "q4_0");
+    int n_failures = 0;
+    for (long n = 0;; n++) {
+        sereno_error error = {0};
+        n_allocations = 0;
+        fail_after = n;
+        int status = live_a_little(path, &error);
+        fail_after = -1;
+        if (!status) break;
+        n_failures++;
+        if (error.code != status || error.message[0] == '\0') fail_msg("allocation %ld: %d '%s'", n, status, error.message);
+        assert_true(n < 10000);
+    }
+    print_message("%d allocations failed one after the other\n", n_failures);
+    assert_true(n_failures > 30);
+}
+
+/* ---- Boundaries ---- */
+
+typedef struct watch {
+    int32_t n, abandon_at;
+    sereno_boundary last;
+    uint64_t wall_ns;
+    uint32_t sleep_us;
+    int32_t sleep_at;
+} watch;
+
+static sereno_verdict look(void *ctx, const sereno_boundary *b) {
+    watch *w = ctx;
+    if (b->slept_ns > 0) {
+        w->last = *b;
+        return (sereno_verdict){.action = SERENO_CONTINUE};
+    }
+    assert_int_equal(b->subgraph, w->n);
+    assert_true(b->now_ns >= w->last.now_ns && b->wall_ns > 0);
+    w->last = *b;
+    w->wall_ns += b->wall_ns;
+    w->n++;
+    if (w->n == w->sleep_at) return (sereno_verdict){SERENO_SLEEP, w->sleep_us};
+    if (w->n == w->abandon_at) return (sereno_verdict){.action = SERENO_ABANDON};
+    return (sereno_verdict){.action = SERENO_CONTINUE};
+}
+
+static int watched_pass(sereno_engine *e, watch *w, sereno_plan_kind plan, const sereno_input *inputs, int32_t n) {
+    sereno_pass pass = {plan, inputs, n, look, w};
+    return e->ops->pass(e, &pass, NULL);
+}
+
+static void test_boundaries_are_reported(void **state) {
+    (void)state;
+    sereno_model *model = open_random_model("tiny", "q4_0");
+    sereno_engine *e = open_engine(model, 2, NULL, 512, 1);
+    const sereno_input input = {40, 0, -1, true}, silent = {40, 0, -1, false};
+    watch w = {0}, quiet = {0};
+    assert_int_equal(watched_pass(e, &w, SERENO_PLAN_DRAFT, &input, 1), 0);
+    assert_int_equal(w.n, w.last.n_subgraphs);
+    assert_int_equal(w.n, 2 * 5 + 1); /* two layers of five, and the head */
+    assert_int_equal(w.last.kind, SERENO_SUBGRAPH_HEAD);
+    assert_int_equal(w.last.plan, SERENO_PLAN_DRAFT);
+    assert_int_equal(w.last.batch, 1);
+    assert_true(w.last.cpu_ns > 0); /* schedstat */
+    assert_int_equal(watched_pass(e, &quiet, SERENO_PLAN_VERIFY, &silent, 1), 0);
+    assert_int_equal(quiet.n, w.n - 1); /* no logits wanted: the head is left out */
+    sereno_engine_close(&e);
+    sereno_model_close(&model);
+}
+
+/* Abandoned at each boundary in turn, the sequence is as if the pass had never begun. */
+static void test_abandon_at_every_boundary(void **state) {
+    (void)state;
+    sereno_model *model = open_random_model("tiny", "q4_0");
+    sereno_engine *e = open_engine(model, 2, NULL, 512, 1), *untouched = open_engine(model, 2, NULL, 512, 1);
+    const int32_t prefix[] = {30, 31, 32};
+    run_chain(e, 0, prefix, 3);
+    run_chain(untouched, 0, prefix, 3);
+    const sereno_input inputs[] = {{50, 0, -1, false}, {60, 0, -1, true}, {70, 0, 0, true}};
+    for (int32_t at = 1; at <= 11; at++) {
+        watch w = {.abandon_at = at};
+        assert_int_equal(watched_pass(e, &w, SERENO_PLAN_VERIFY, inputs, 3), SERENO_ERR_ABANDONED);
+        assert_int_equal(w.n, at);
+        assert_int_equal(e->ops->length(e, 0), 3);
+        assert_int_equal(e->ops->keep(e, 0, (int32_t[]){0}, 1, NULL), SERENO_ERR_INVALID); /* nothing to keep */
+        const int32_t next = 100 + at;
+        run_chain(e, 0, &next, 1);
+        run_chain(untouched, 0, &next, 1);
+        assert_memory_equal(e->ops->logits(e, 0), untouched->ops->logits(untouched, 0), 512 * sizeof(float));
+        assert_ok(e->ops->truncate(e, 0, 3, err));
+        assert_ok(untouched->ops->truncate(untouched, 0, 3, err));
+    }
+    sereno_engine_close(&e);
+    sereno_engine_close(&untouched);
+    sereno_model_close(&model);
+}
+
+static uint64_t process_cpu_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* A sleep verdict of a second: the process uses under 2 ms of CPU, the pass's own work on a tiny model included. */
+static void test_sleep_verdict_parks_everyone(void **state) {
+    (void)state;
+    sereno_model *model = open_random_model("tiny", "q4_0");
+    sereno_engine *e = open_engine(model, 4, NULL, 512, 1);
+    const sereno_input input = {40, 0, -1, false};
+    watch warm = {0}, w = {.sleep_at = 3, .sleep_us = 1000000};
+    assert_int_equal(watched_pass(e, &warm, SERENO_PLAN_VERIFY, &input, 1), 0);
+    uint64_t cpu = process_cpu_ns();
+    assert_int_equal(watched_pass(e, &w, SERENO_PLAN_VERIFY, &input, 1), 0);
+    cpu = process_cpu_ns() - cpu;
+    print_message("%.0f us of CPU around a sleep of 1 s\n", (double)cpu / 1e3);
+#ifndef SERENO_SLOW_BUILD
+    assert_true(cpu < 2000000);
+#endif
+    sereno_engine_close(&e);
+    sereno_model_close(&model);
+}
+
+static void *open_idle_engine(void *arg) {
+    sereno_engine_options options = sereno_engine_defaults(arg);
+    sereno_engine *e;
+    options.n_threads = 3;
+    assert_ok(sereno_engine_open(arg, &options, &e, err));
+    int n_idle = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    assert_non_null(tasks);
+    for (struct dirent *d; (d = readdir(tasks));) {
+        sereno_sched sched;
+        int nice_value;
+        if (d->d_name[0] == '.' || !thread_read_class((int)strtol(d->d_name, NULL, 10), &sched, &nice_value)) continue;
+        if (sched == SERENO_SCHED_IDLE && nice_value == 19) n_idle++;
+    }
+    closedir(tasks);
+    assert_int_equal(n_idle, 3);
+    sereno_engine_close(&e);
+    return NULL;
+}
+
+/* The default class is idle, and exactly the compute threads have it. */
+static void test_compute_threads_are_idle_class(void **state) {
+    (void)state;
+    sereno_model *model = open_random_model("tiny", "q4_0");
+    pthread_t owner;
+    assert_int_equal(pthread_create(&owner, NULL, open_idle_engine, model), 0);
+    assert_int_equal(pthread_join(owner, NULL), 0);
+    sereno_model_close(&model);
+}
+
+/* ---- Callers' mistakes ---- */
+
+static void expect_refusal(sereno_engine *e, const sereno_input *inputs, int32_t n, int status, const char *part) {
+    sereno_error error = {0};
+    sereno_pass pass = {SERENO_PLAN_VERIFY, inputs, n, NULL, NULL};
+    assert_int_equal(e->ops->pass(e, &pass, &error), status);
+    if (!strstr(error.message, part)) fail_msg("'%s' lacks '%s'", error.message, part);
+}
+
+static void test_wrong_passes(void **state) {
+    (void)state;
+    sereno_model *model = open_random_model("tiny", "q4_0");
+    sereno_engine *e = open_engine(model, 1, NULL, 8, 2);
+    sereno_input inputs[40] = {{40, 0, -1, false}};
+    expect_refusal(e, inputs, 0, SERENO_ERR_INVALID, "a pass of 0 inputs; 1 to 32");
+    expect_refusal(e, inputs, 33, SERENO_ERR_INVALID, "a pass of 33 inputs");
+    expect_refusal(e, (sereno_input[]){{512, 0, -1, false}}, 1, SERENO_ERR_INVALID, "no such token");
+    expect_refusal(e, (sereno_input[]){{-1, 0, -1, false}}, 1, SERENO_ERR_INVALID, "no such token");
+    expect_refusal(e, (sereno_input[]){{40, 2, -1, false}}, 1, SERENO_ERR_INVALID, "no such sequence");
+    expect_refusal(e, (sereno_input[]){{40, 0, 0, false}}, 1, SERENO_ERR_INVALID, "not an earlier input");
+    expect_refusal(e, (sereno_input[]){{40, 0, -1, false}, {40, 1, 0, false}}, 2, SERENO_ERR_INVALID, "another sequence");
+    for (int i = 0; i < 9; i++) {
+        inputs[i] = (sereno_input){40, 0, i - 1, false};
+    }
+    expect_refusal(e, inputs, 9, SERENO_ERR_CONTEXT_FULL, "position 8 does not fit into a context of 8");
+    assert_int_equal(e->ops->length(e, 0), 0);
+    run_chain(e, 0, (int32_t[]){40, 41, 42, 43, 44, 45, 46, 47}, 8); /* all of it fits */
+    assert_int_equal(e->ops->truncate(e, 0, 9, NULL), SERENO_ERR_INVALID);
+    assert_int_equal(e->ops->truncate(e, 0, -1, NULL), SERENO_ERR_INVALID);
+    assert_int_equal(e->ops->truncate(e, 2, 0, NULL), SERENO_ERR_INVALID);
+    assert_ok(e->ops->truncate(e, 0, 4, err));
+    const sereno_input tree[] = {{50, 0, -1, false}, {51, 0, 0, false}, {52, 0, -1, false}};
+    sereno_pass pass = {SERENO_PLAN_VERIFY, tree, 3, NULL, NULL};
+    assert_ok(e->ops->pass(e, &pass, err));
+    assert_int_equal(e->ops->keep(e, 0, (int32_t[]){1}, 1, NULL), SERENO_ERR_INVALID);    /* not a child of the last */
+    assert_int_equal(e->ops->keep(e, 0, (int32_t[]){0, 2}, 2, NULL), SERENO_ERR_INVALID); /* not a path */
+    assert_int_equal(e->ops->keep(e, 1, (int32_t[]){0}, 1, NULL), SERENO_ERR_INVALID);    /* another sequence */
+    assert_ok(e->ops->keep(e, 0, (int32_t[]){0, 1}, 2, err));
+    assert_int_equal(e->ops->keep(e, 0, (int32_t[]){2}, 1, NULL), SERENO_ERR_INVALID); /* once a pass */
+    assert_int_equal(e->ops->length(e, 0), 6);
+    sereno_engine_close(&e);
+    sereno_model_close(&model);
+}
+
+static void test_option_ranges(void **state) {
+    (void)state;
+    sereno_model *model = open_random_model("tiny", "q4_0");
+    for (int i = 0; i < 12; i++) {
+        sereno_engine_options o = sereno_engine_defaults(model);
+        sereno_engine *e;
+        sereno_error error = {0};
+        o.sched = SERENO_SCHED_NORMAL;
+        switch (i) {
+        case 0: o.n_threads = 0; break;
+        case 1: o.n_threads = 65; break;
+        case 2: o.n_ctx = 0; break;
+        case 3: o.n_ctx = 1025; break; /* the model's is 1024 */
+        case 4: o.n_sequences = 0; break;
+        case 5: o.n_sequences = 65; break;
+        case 6: o.subgraph_us_max = 49; break;
+        case 7: o.subgraph_us_max = 1000001; break;
+        case 8: o.spin_us_max = 10001; break;
+        case 9: o.isa = "mmx"; break;
+        case 10: o.sched = (sereno_sched)3; break;
+        default: o.sched = (sereno_sched)-1; break;
+        }
+        assert_int_equal(sereno_engine_open(model, &o, &e, &error), SERENO_ERR_INVALID);
+        assert_null(e);
+        assert_true(error.message[0] != '\0');
+    }
+    sereno_model_close(&model);
+}
+
+/* ---- Plans ---- */
+
+/* Slices cover every unit once and in order, whatever the limit; a smaller limit makes more of them. */
+static void test_plans_cover_everything(void **state) {
+    (void)state;
+    sereno_model *model = open_random_model("tiny", "q4_0");
+    sereno_engine_options options = sereno_engine_defaults(model);
+    const kernels *isa;
+    team *team;
+    weights w;
+    int32_t n_before = 0;
+    assert_ok(kernels_find("portable", &isa, err));
+    assert_ok(team_open(&(team_options){.n_threads = 1, .sched = SERENO_SCHED_NORMAL}, &team, err));
+    assert_ok(weights_open(&w, model, &options, team, err));
+    static const uint32_t limits[] = {1000000, 1000, 50};
+    for (int k = 0; k < 3; k++) {
+        plan_set set;
+        assert_ok(plans_open(&set, &w, sereno_model_describe(model), &isa->rates, 1000, limits[k], err));
+        int32_t n_all = 0;
+        for (int32_t batch = 1; batch <= SERENO_PREFILL_BATCH_MAX; batch++) {
+            const plan *p = plans_find(&set, batch, 1 + batch * 7);
+            assert_true(p->batch >= batch && p->context >= 1 + batch * 7);
+            int32_t end = 0, n_operations = 0;
+            for (int32_t i = 0; i < p->n; i++) {
+                const subgraph *s = &p->subgraphs[i];
+                assert_true(s->begin == (s->first ? 0 : end) && s->end > s->begin);
+                assert_true(s->first == (i == 0 || p->subgraphs[i - 1].last));
+                end = s->end;
+                n_operations += s->last;
+            }
+            assert_int_equal(n_operations, 11);
+            n_all += p->n;
+        }
+        assert_true(n_all > n_before);
+        n_before = n_all;
+        plans_close(&set);
+    }
+    weights_close(&w);
+    team_close(&team);
+    sereno_model_close(&model);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nothing_is_allocated_in_a_pass), cmocka_unit_test(test_every_allocation_may_fail),
+        cmocka_unit_test(test_boundaries_are_reported),        cmocka_unit_test(test_abandon_at_every_boundary),
+        cmocka_unit_test(test_sleep_verdict_parks_everyone),   cmocka_unit_test(test_compute_threads_are_idle_class),
+        cmocka_unit_test(test_wrong_passes),                   cmocka_unit_test(test_option_ranges),
+        cmocka_unit_test(test_plans_cover_everything),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
