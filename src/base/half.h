@@ -17,14 +17,12 @@ static inline uint32_t bits_of_float(float f) {
     return bits;
 }
 
+/* Without a branch, so that loops over it become vectors: the exponent is moved by a multiplication. */
 static inline float half_to_float(uint16_t h) {
-    uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 0x1F, mantissa = h & 0x3FF;
-    if (exponent == 0) { /* zero or subnormal: mantissa * 2^-24, exact in binary32 */
-        float f = (float)mantissa * 0x1p-24f;
-        return sign ? -f : f;
-    }
-    if (exponent == 31) return float_of_bits(sign | 0x7F800000u | mantissa << 13);
-    return float_of_bits(sign | (exponent + 112) << 23 | mantissa << 13);
+    uint32_t sign = (uint32_t)(h & 0x8000) << 16, magnitude = h & 0x7FFF;
+    uint32_t bits = bits_of_float(float_of_bits(magnitude << 13) * 0x1p112f);
+    uint32_t special = magnitude >= 0x7C00 ? 0x7F800000u : 0; /* infinity or NaN */
+    return float_of_bits(sign | special | bits);
 }
 
 static inline uint16_t float_to_half(float f) {

@@ -17,8 +17,8 @@ static token_input input_of(const activations *x, int32_t token) {
     return (token_input){x->high + at, x->low + at, x->scale + at / PACK_BLOCK, x->sum + at / PACK_SUB_BLOCK};
 }
 
-static inline int32_t activation(const token_input *in, int32_t column) {
-    return 256 * in->high[column] + in->low[column];
+static inline int16_t activation(const token_input *in, int32_t column) {
+    return (int16_t)(256 * in->high[column] + in->low[column]);
 }
 
 static void quantise(const activations *x, int32_t token) {
@@ -42,164 +42,150 @@ static void quantise(const activations *x, int32_t token) {
     }
 }
 
+/*
+ * Tokens multiplied with a tile at once: each block of weights is unpacked once for all of them. Grouping
+ * changes no token's arithmetic.
+ */
+enum { GROUP = 8 };
+
+typedef struct row_sums {
+    float of[GROUP][PACK_TILE_ROWS];
+} row_sums;
+
 /* Writes the rows of a tile that exist. */
-static void store_rows(const packed_matrix *w, int32_t tile, const float *row_sum, float *out) {
+static void store_rows(const packed_matrix *w, int32_t tile, const row_sums *sums, int n, float *out, int64_t stride) {
     int32_t first = tile * PACK_TILE_ROWS;
-    int32_t n = w->rows - first < PACK_TILE_ROWS ? w->rows - first : PACK_TILE_ROWS;
-    memcpy(out + first, row_sum, (size_t)n * sizeof *out);
+    int32_t n_rows = w->rows - first < PACK_TILE_ROWS ? w->rows - first : PACK_TILE_ROWS;
+    for (int i = 0; i < n; i++) {
+        memcpy(out + i * stride + first, sums->of[i], (size_t)n_rows * sizeof *out);
+    }
 }
 
-static inline float float_weight(pack_format format, const uint8_t *at, int row) {
+/* Weights of one column of the 16 rows. */
+static inline void load_column(pack_format format, const uint8_t *at, float weight[PACK_TILE_ROWS]) {
     if (format == PACK_F32) {
-        float value;
-        memcpy(&value, at + 4 * row, sizeof value);
-        return value;
+        memcpy(weight, at, PACK_TILE_ROWS * sizeof *weight);
+        return;
     }
-    uint16_t bits;
-    memcpy(&bits, at + 2 * row, sizeof bits);
-    return format == PACK_F16 ? half_to_float(bits) : bfloat_to_float(bits);
-}
-
-static inline void matmul_float(pack_format format, const packed_matrix *w, int32_t tile, const activations *x,
-                                int32_t n_tokens, float *out, int64_t stride) {
-    const uint8_t *data = w->data + (size_t)tile * w->tile_bytes;
-    size_t column_bytes = PACK_TILE_ROWS * (format == PACK_F32 ? 4 : 2);
-    for (int32_t t = 0; t < n_tokens; t++) {
-        const float *value = x->value + (int64_t)t * x->columns;
-        float row_sum[PACK_TILE_ROWS] = {0};
-        for (int32_t c = 0; c < w->columns; c++) {
-            for (int r = 0; r < PACK_TILE_ROWS; r++) {
-                row_sum[r] += float_weight(format, data + (size_t)c * column_bytes, r) * value[c];
-            }
-        }
-        store_rows(w, tile, row_sum, out + t * stride);
-    }
-}
-
-static void matmul_f32(const packed_matrix *w, int32_t tile, const activations *x, int32_t n, float *out,
-                       int64_t stride) {
-    matmul_float(PACK_F32, w, tile, x, n, out, stride);
-}
-
-static void matmul_f16(const packed_matrix *w, int32_t tile, const activations *x, int32_t n, float *out,
-                       int64_t stride) {
-    matmul_float(PACK_F16, w, tile, x, n, out, stride);
-}
-
-static void matmul_bf16(const packed_matrix *w, int32_t tile, const activations *x, int32_t n, float *out,
-                        int64_t stride) {
-    matmul_float(PACK_BF16, w, tile, x, n, out, stride);
-}
-
-static inline float half_at(const uint8_t *p) {
-    uint16_t bits;
-    memcpy(&bits, p, sizeof bits);
-    return half_to_float(bits);
-}
-
-/* Four columns of a block for the 16 rows of a tile, a word a row. */
-typedef struct row_words {
-    uint32_t row[PACK_TILE_ROWS];
-} row_words;
-
-static inline row_words load_words(const uint8_t *block, int vector) {
-    row_words w;
-    memcpy(&w, block + 64 * vector, sizeof w);
-    return w;
-}
-
-/* Nibbles are 0..15; Q4 means them less 8, which is taken from the sum of the activations. */
-static inline void matmul_nibbles(bool with_minimum, const packed_matrix *w, int32_t tile, const activations *x,
-                                  int32_t n_tokens, float *out, int64_t stride) {
-    const size_t block_bytes = with_minimum ? 320 : 288;
-    for (int32_t t = 0; t < n_tokens; t++) {
-        const uint8_t *block = w->data + (size_t)tile * w->tile_bytes;
-        token_input in = input_of(x, t);
-        float row_sum[PACK_TILE_ROWS] = {0};
-        for (int32_t b = 0; b < w->columns / PACK_BLOCK; b++, block += block_bytes) {
-            int32_t total = in.sum[2 * b] + in.sum[2 * b + 1], dot[PACK_TILE_ROWS];
-            for (int r = 0; r < PACK_TILE_ROWS; r++) {
-                dot[r] = with_minimum ? 0 : -8 * total;
-            }
-            for (int c = 0; c < PACK_BLOCK / 2; c++) {
-                row_words words = load_words(block, c / 4);
-                int32_t low = activation(&in, b * PACK_BLOCK + c);
-                int32_t high = activation(&in, b * PACK_BLOCK + PACK_BLOCK / 2 + c);
-                for (int r = 0; r < PACK_TILE_ROWS; r++) {
-                    int32_t both = (int32_t)(words.row[r] >> (8 * (c % 4)) & 0xFF);
-                    dot[r] += (both & 0x0F) * low + (both >> 4) * high;
-                }
-            }
-            for (int r = 0; r < PACK_TILE_ROWS; r++) {
-                row_sum[r] += (float)dot[r] * (half_at(block + 256 + 2 * r) * in.scale[b]);
-                if (with_minimum) row_sum[r] += half_at(block + 288 + 2 * r) * (in.scale[b] * (float)total);
-            }
-        }
-        store_rows(w, tile, row_sum, out + t * stride);
-    }
-}
-
-static void matmul_q4(const packed_matrix *w, int32_t tile, const activations *x, int32_t n, float *out,
-                      int64_t stride) {
-    matmul_nibbles(false, w, tile, x, n, out, stride);
-}
-
-static void matmul_q4m(const packed_matrix *w, int32_t tile, const activations *x, int32_t n, float *out,
-                       int64_t stride) {
-    matmul_nibbles(true, w, tile, x, n, out, stride);
-}
-
-/* Dot products of 16 columns with every row, from column 16 * half of block b. */
-static inline void dot_bytes(const uint8_t *block, const token_input *in, int32_t b, int half,
-                             int32_t dot[PACK_TILE_ROWS]) {
+    uint16_t bits[PACK_TILE_ROWS];
+    memcpy(bits, at, sizeof bits);
     for (int r = 0; r < PACK_TILE_ROWS; r++) {
-        dot[r] = 0;
-    }
-    for (int c = half * PACK_SUB_BLOCK; c < (half + 1) * PACK_SUB_BLOCK; c++) {
-        row_words words = load_words(block, c / 4);
-        int32_t q = activation(in, b * PACK_BLOCK + c);
-        for (int r = 0; r < PACK_TILE_ROWS; r++) {
-            int32_t byte = (int32_t)(words.row[r] >> (8 * (c % 4)) & 0xFF);
-            dot[r] += ((byte ^ 0x80) - 0x80) * q; /* the byte is signed */
-        }
+        weight[r] = format == PACK_F16 ? half_to_float(bits[r]) : bfloat_to_float(bits[r]);
     }
 }
 
-static inline void matmul_bytes(bool sub_scales, const packed_matrix *w, int32_t tile, const activations *x,
-                                int32_t n_tokens, float *out, int64_t stride) {
-    const size_t block_bytes = sub_scales ? 640 : 544;
-    for (int32_t t = 0; t < n_tokens; t++) {
-        const uint8_t *block = w->data + (size_t)tile * w->tile_bytes;
-        token_input in = input_of(x, t);
-        float row_sum[PACK_TILE_ROWS] = {0};
-        for (int32_t b = 0; b < w->columns / PACK_BLOCK; b++, block += block_bytes) {
-            int32_t first[PACK_TILE_ROWS], second[PACK_TILE_ROWS];
-            dot_bytes(block, &in, b, 0, first);
-            dot_bytes(block, &in, b, 1, second);
-            for (int r = 0; r < PACK_TILE_ROWS; r++) {
-                if (sub_scales) {
-                    float scale[2];
-                    memcpy(&scale[0], block + 512 + 4 * r, 4);
-                    memcpy(&scale[1], block + 576 + 4 * r, 4);
-                    row_sum[r] += ((float)first[r] * scale[0] + (float)second[r] * scale[1]) * in.scale[b];
-                } else {
-                    row_sum[r] += (float)(first[r] + second[r]) * (half_at(block + 512 + 2 * r) * in.scale[b]);
+static inline void matmul_floats(pack_format format, const packed_matrix *w, int32_t tile, const activations *x,
+                                 int32_t n_tokens, float *out, int64_t stride) {
+    size_t column_bytes = PACK_TILE_ROWS * (format == PACK_F32 ? 4 : 2);
+    for (int32_t first = 0; first < n_tokens; first += GROUP) {
+        const uint8_t *data = w->data + (size_t)tile * w->tile_bytes;
+        int n = n_tokens - first < GROUP ? n_tokens - first : GROUP;
+        row_sums sums = {0};
+        for (int32_t c = 0; c < w->columns; c++, data += column_bytes) {
+            float weight[PACK_TILE_ROWS];
+            load_column(format, data, weight);
+            for (int i = 0; i < n; i++) {
+                float value = x->value[(int64_t)(first + i) * x->columns + c];
+                for (int r = 0; r < PACK_TILE_ROWS; r++) {
+                    sums.of[i][r] += weight[r] * value;
                 }
             }
         }
-        store_rows(w, tile, row_sum, out + t * stride);
+        store_rows(w, tile, &sums, n, out + first * stride, stride);
     }
 }
 
-static void matmul_q8(const packed_matrix *w, int32_t tile, const activations *x, int32_t n, float *out,
-                      int64_t stride) {
-    matmul_bytes(false, w, tile, x, n, out, stride);
+/* A block of weights as integers, [column][row], and the factors of its sums. */
+typedef struct unpacked_block {
+    int16_t weight[PACK_BLOCK][PACK_TILE_ROWS];
+    float scale[2][PACK_TILE_ROWS]; /* of each half of the columns */
+    float minimum[PACK_TILE_ROWS];
+} unpacked_block;
+
+static inline void load_halves(const uint8_t *at, float out[PACK_TILE_ROWS]) {
+    load_column(PACK_F16, at, out);
 }
 
-static void matmul_q8s(const packed_matrix *w, int32_t tile, const activations *x, int32_t n, float *out,
-                       int64_t stride) {
-    matmul_bytes(true, w, tile, x, n, out, stride);
+/* Nibbles are 0..15; Q4 means them less 8. Four columns of a row are read as a word, so that rows become lanes. */
+static inline void unpack_block(pack_format format, const uint8_t *block, unpacked_block *to) {
+    bool nibbles = format == PACK_Q4 || format == PACK_Q4M;
+    int16_t less = format == PACK_Q4 ? 8 : 0;
+    for (int c = 0; c < (nibbles ? PACK_BLOCK / 2 : PACK_BLOCK); c++) {
+        uint32_t words[PACK_TILE_ROWS];
+        memcpy(words, block + 64 * (c / 4), sizeof words);
+        for (int r = 0; r < PACK_TILE_ROWS; r++) {
+            uint32_t byte = words[r] >> (8 * (c % 4)) & 0xFF;
+            if (nibbles) {
+                to->weight[c][r] = (int16_t)((int16_t)(byte & 0x0F) - less);
+                to->weight[c + PACK_BLOCK / 2][r] = (int16_t)((int16_t)(byte >> 4) - less);
+            } else {
+                to->weight[c][r] = (int16_t)((byte ^ 0x80) - 0x80); /* signed */
+            }
+        }
+    }
+    if (format == PACK_Q8S) {
+        memcpy(to->scale, block + 512, sizeof to->scale);
+    } else {
+        load_halves(block + (nibbles ? 256 : 512), to->scale[0]);
+    }
+    if (format == PACK_Q4M) load_halves(block + 288, to->minimum);
 }
+
+/* Adds block b's products with one token. */
+static inline void add_block(pack_format format, const unpacked_block *w, const token_input *in, int32_t b,
+                             float row_sum[PACK_TILE_ROWS]) {
+    int32_t dot[2][PACK_TILE_ROWS] = {{0}};
+    float total = (float)(in->sum[2 * b] + in->sum[2 * b + 1]);
+    for (int c = 0; c < PACK_BLOCK; c++) {
+        int16_t q = activation(in, b * PACK_BLOCK + c);
+        for (int r = 0; r < PACK_TILE_ROWS; r++) {
+            dot[c / PACK_SUB_BLOCK][r] += w->weight[c][r] * q;
+        }
+    }
+    for (int r = 0; r < PACK_TILE_ROWS; r++) {
+        if (format == PACK_Q8S) {
+            row_sum[r] += ((float)dot[0][r] * w->scale[0][r] + (float)dot[1][r] * w->scale[1][r]) * in->scale[b];
+        } else {
+            row_sum[r] += (float)(dot[0][r] + dot[1][r]) * (w->scale[0][r] * in->scale[b]);
+        }
+        if (format == PACK_Q4M) row_sum[r] += w->minimum[r] * (in->scale[b] * total);
+    }
+}
+
+static inline void matmul_integers(pack_format format, size_t block_bytes, const packed_matrix *w, int32_t tile,
+                                   const activations *x, int32_t n_tokens, float *out, int64_t stride) {
+    for (int32_t first = 0; first < n_tokens; first += GROUP) {
+        const uint8_t *block = w->data + (size_t)tile * w->tile_bytes;
+        int n = n_tokens - first < GROUP ? n_tokens - first : GROUP;
+        row_sums sums = {0};
+        token_input in[GROUP];
+        for (int i = 0; i < n; i++) {
+            in[i] = input_of(x, first + i);
+        }
+        for (int32_t b = 0; b < w->columns / PACK_BLOCK; b++, block += block_bytes) {
+            unpacked_block unpacked;
+            unpack_block(format, block, &unpacked);
+            for (int i = 0; i < n; i++) {
+                add_block(format, &unpacked, &in[i], b, sums.of[i]);
+            }
+        }
+        store_rows(w, tile, &sums, n, out + first * stride, stride);
+    }
+}
+
+#define DEFINE_MATMUL(name, ...)                                                                                       \
+    static void name(const packed_matrix *w, int32_t tile, const activations *x, int32_t n, float *out,                \
+                     int64_t stride) {                                                                                 \
+        __VA_ARGS__;                                                                                                   \
+    }
+
+DEFINE_MATMUL(matmul_f32, matmul_floats(PACK_F32, w, tile, x, n, out, stride))
+DEFINE_MATMUL(matmul_f16, matmul_floats(PACK_F16, w, tile, x, n, out, stride))
+DEFINE_MATMUL(matmul_bf16, matmul_floats(PACK_BF16, w, tile, x, n, out, stride))
+DEFINE_MATMUL(matmul_q4, matmul_integers(PACK_Q4, 288, w, tile, x, n, out, stride))
+DEFINE_MATMUL(matmul_q4m, matmul_integers(PACK_Q4M, 320, w, tile, x, n, out, stride))
+DEFINE_MATMUL(matmul_q8, matmul_integers(PACK_Q8, 544, w, tile, x, n, out, stride))
+DEFINE_MATMUL(matmul_q8s, matmul_integers(PACK_Q8S, 640, w, tile, x, n, out, stride))
 
 /*
  * Softmax over the path in three walks in position order: scores and their maximum, exponentials

@@ -15,6 +15,8 @@ enum {
     NAME_SHOWN = 64,
 };
 
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are read as they stand in the file");
+
 static const struct {
     const char *name;
     uint8_t bytes; /* 0: variable */

@@ -1,5 +1,6 @@
 """What the end-to-end tests share: running programs, models to run them with, fakes in PATH, terminals."""
 import errno
+import json
 import os
 import pty
 import re
@@ -48,13 +49,17 @@ def clean_environment(**changes):
 
 # ---- Models ----
 
-def tiny_model():
+def make_random_model(*arguments):
+    subprocess.run([Places.build / "make-random-model", *map(str, arguments)], check=True, timeout=TIMEOUT_S)
+
+
+def tiny_model(kind="q4_0"):
     """The random model of shape tiny; made once a build."""
-    path = Places.build / "models" / "tiny-q4_0.gguf"
+    path = Places.build / "models" / f"tiny-{kind}.gguf"
     if not path.exists():
         path.parent.mkdir(exist_ok=True)
         temporary = path.with_name(f"{path.name}.{os.getpid()}")  # tests may run side by side
-        subprocess.run([Places.build / "make-random-model", "tiny", "q4_0", temporary], check=True, timeout=TIMEOUT_S)
+        make_random_model("tiny", kind, temporary)
         temporary.rename(path)
     return path
 
@@ -82,6 +87,13 @@ def endless_model():
         g.set_strings("tokenizer.ggml.tokens", [names.get(t, t) for t in g.strings("tokenizer.ggml.tokens")])
         g.set_u32("llama.context_length", ENDLESS_CONTEXT)
         path.write_bytes(g.bytes())
+    return path
+
+
+def long_prompt(words):
+    """A file with a prompt of about as many tokens as words."""
+    path = Places.scratch / f"prompt-{words}.txt"
+    path.write_text("ab " * words)
     return path
 
 
@@ -220,7 +232,6 @@ class Case(unittest.TestCase):
 
     def document(self, text):
         """One JSON document that begins with schema_version."""
-        import json
         pairs = json.loads(text, object_pairs_hook=list)
         self.assertEqual(pairs[0], ("schema_version", 1))
         return json.loads(text)

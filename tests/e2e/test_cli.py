@@ -13,11 +13,12 @@ sys.dont_write_bytecode = True
 
 import gguf_edit
 import support
-from support import ENDLESS_CONTEXT, ROOT, Case, Places, endless_model, fake, path_with, tiny, tiny_model, write_model
+from support import (ENDLESS_CONTEXT, ROOT, Case, Places, endless_model, fake, long_prompt, path_with, tiny,
+                     tiny_model, write_model)
 
 COMMANDS = ("run", "inspect", "tokenize")
-COMMON_OPTIONS = {"--json": None, "-v": None, "--verbose": None, "--log-file": "FILE", "-h": None, "--help": None}
 # Every option of a command, and whether it takes a value.
+COMMON_OPTIONS = {"--json": 0, "-v": 0, "--verbose": 0, "--log-file": 1, "-h": 0, "--help": 0}
 OPTIONS = {
     "run": {"-p": 1, "--prompt": 1, "-f": 1, "--file": 1, "-i": 0, "--interactive": 0, "-sys": 1, "--system": 1,
             "--raw": 0, "-n": 1, "--predict": 1, "--n-predict": 1, "--stop": 1, "--temp": 1, "--temperature": 1,
@@ -26,7 +27,7 @@ OPTIONS = {
     "inspect": {"--tensors": 0},
     "tokenize": {"-m": 1, "--model": 1, "-f": 1, "--file": 1, "--no-parse-special": 0, "--no-bos": 0, "--ids": 0},
 }
-# Keys of `run --json` and the type of each (a tuple: any of them; a dict: an object with at least these).
+# Keys of `run --json` and the type of each (a dict: an object with at least these).
 RUN_KEYS = {
     "schema_version": int, "text": str, "tokens": list, "prompt_tokens": int, "completion_tokens": int,
     "finish_reason": str, "target_origin": str,
@@ -170,9 +171,13 @@ class BadModels(Case):
     def test_weights_that_are_not_numbers(self):
         g = tiny()
         g.fill_f32("output_norm.weight", float("nan"))
-        result = self.sereno("run", "-p", "hi", "-m", write_model("nan.gguf", g.bytes()), code=1)
-        self.assertEqual(result.out, "")
-        self.assertIn("not a number", result.err)
+        path = write_model("nan.gguf", g.bytes())
+        for isa in ("", "portable"):
+            with self.subTest(isa=isa):
+                result = self.sereno("run", "-p", "hi", "-m", path, code=1,
+                                     env=support.clean_environment(SERENO_ISA=isa))
+                self.assertEqual(result.out, "")
+                self.assertIn("not a number", result.err)
 
     def test_names_with_control_characters_stay_on_one_line(self):
         g = tiny()
@@ -231,7 +236,7 @@ class CommandLines(Case):
 
     def test_unknown_options(self):
         for command in COMMANDS:
-            for name in ("--no-such-option", "-x", "--tempo=1", "--"[:2] + "=1"):
+            for name in ("--no-such-option", "-x", "--tempo=1", "--=1"):
                 with self.subTest(command=command, name=name):
                     self.misused(name, words=(name.split("=")[0],), command=command)
 
@@ -240,6 +245,14 @@ class CommandLines(Case):
             for name in [n for n, takes in {**options, **COMMON_OPTIONS}.items() if takes]:
                 with self.subTest(command=command, name=name):
                     self.misused(name, words=(f"{name} needs a value",), command=command)
+
+    def test_flags(self):
+        """Each is known: what is refused is what comes after it."""
+        for command, options in OPTIONS.items():
+            for name in [n for n, takes in {**options, **COMMON_OPTIONS}.items() if not takes]:
+                if name not in ("-h", "--help"):
+                    with self.subTest(command=command, name=name):
+                        self.misused(name, "--no-such-option", words=("'--no-such-option'",), command=command)
 
     def test_values_of_flags(self):
         self.misused("--raw=yes", words=("--raw takes no value",))
@@ -319,26 +332,27 @@ class Answers(Case):
                 else:
                     self.assertIsInstance(document[key], kind)
 
+    def check_json(self, model):
+        result = self.sereno("run", "-m", model, "-p", "hi", "-n", 6, "--json", "-s", 5)
+        self.assertEqual(result.err, "")
+        document = self.document(result.out)
+        self.check_keys(document, RUN_KEYS)
+        self.assertEqual(document["completion_tokens"], len(document["tokens"]))
+        self.assertIn(document["finish_reason"], ("stop", "length"))
+        self.assertEqual(document["environment"]["sched"], "idle")
+        self.assertEqual(document["settings"]["seed"], "5")
+        for key in ("load_ms", "ttft_ms", "prefill_tok_s"):
+            self.assertGreater(document["timings"][key], 0)
+        for value in document["memory"].values():
+            self.assertGreater(value, 0)
+        itl = document["timings"]["itl_ms"]
+        self.assertTrue(0 < itl["p50"] <= itl["p95"] <= itl["p99"], itl)
+
     def test_json(self):
-        models = {"tiny": tiny_model()}
-        if support.real_model_path().exists():
-            models["real"] = support.real_model_path()
-        for name, model in models.items():
-            with self.subTest(name):
-                result = self.sereno("run", "-m", model, "-p", "hi", "-n", 6, "--json", "-s", 5)
-                self.assertEqual(result.err, "")
-                document = self.document(result.out)
-                self.check_keys(document, RUN_KEYS)
-                self.assertEqual(document["completion_tokens"], len(document["tokens"]))
-                self.assertIn(document["finish_reason"], ("stop", "length"))
-                self.assertEqual(document["environment"]["sched"], "idle")
-                self.assertEqual(document["settings"]["seed"], "5")
-                for key in ("load_ms", "ttft_ms", "prefill_tok_s"):
-                    self.assertGreater(document["timings"][key], 0)
-                for value in document["memory"].values():
-                    self.assertGreater(value, 0)
-                itl = document["timings"]["itl_ms"]
-                self.assertTrue(0 < itl["p50"] <= itl["p95"] <= itl["p99"], itl)
+        self.check_json(endless_model())
+
+    def test_json_of_the_real_model(self):
+        self.check_json(self.real_model())
 
     def test_json_is_never_empty(self):
         """Bytes in the file that are not UTF-8 come out as something, not as no document."""
@@ -557,17 +571,18 @@ class Answers(Case):
 class Interrupts(Case):
     LONG = ("-n", 200000, "-c", ENDLESS_CONTEXT, "--sched", "normal")
 
+    def check_text_so_far(self, *arguments):
+        running = self.start("run", "-p", "Tell me a long story.", "-m", *arguments)
+        running.wait_for_more("out")
+        result = self.finish_after_interrupt(running)
+        self.assertTrue(result.out.endswith("\n"))
+        self.assertIn("cancelled", result.err)
+
     def test_text_so_far_is_kept(self):
-        models = {"tiny": (endless_model(), *self.LONG)}
-        if support.real_model_path().exists():
-            models["real"] = (support.real_model_path(), "-n", 4000, "--temp", 1.5, "--sched", "normal")
-        for name, arguments in models.items():
-            with self.subTest(name):
-                running = self.start("run", "-p", "Tell me a long story.", "-m", *arguments)
-                running.wait_for_more("out")
-                result = self.finish_after_interrupt(running)
-                self.assertTrue(result.out.endswith("\n"))
-                self.assertRegex(result.err, r"cancelled")
+        self.check_text_so_far(endless_model(), *self.LONG)
+
+    def test_text_so_far_of_the_real_model(self):
+        self.check_text_so_far(self.real_model(), "-n", 4000, "--temp", 1.5, "--sched", "normal")
 
     def test_json_is_whole(self):
         running = self.start("run", "-p", "hi", "--json", "-v", "-m", endless_model(), *self.LONG)
@@ -576,43 +591,15 @@ class Interrupts(Case):
         self.assertEqual(document["finish_reason"], "cancelled")
         self.assertEqual(document["completion_tokens"], len(document["tokens"]))
 
-    def long_prompt(self, words):
-        path = Places.scratch / f"prompt-{words}.txt"
-        path.write_text("ab " * words)
-        return path
-
     def test_in_the_prompt(self):
         """On a terminal the progress bar says when the prompt is being read; it goes away at the end."""
-        running = self.start("run", "-m", endless_model(), "-f", self.long_prompt(30000), *self.LONG,
+        running = self.start("run", "-m", endless_model(), "-f", long_prompt(30000), *self.LONG,
                              terminal_stderr=True)
         running.wait_for("err", BAR.encode())
         result = self.finish_after_interrupt(running)
         self.assertEqual(result.out, "")
         self.assertIn("\r\x1b[K", result.err)
         self.assertIn("cancelled", result.err)
-
-    def test_bar_goes_before_the_answer(self):
-        running = self.start("run", "-m", endless_model(), "-f", self.long_prompt(6000), "-n", 3, "-c", 8192,
-                             terminal_stderr=True)
-        running.wait_for("err", rb"\r\x1b\[K")
-        result = running.finish()
-        self.assertEqual(result.code, 0)
-        self.assertRegex(result.err, BAR)
-        self.assertLess(result.err.rindex("%"), result.err.index("\r\x1b[K"))
-
-    def test_no_bar_without_a_terminal(self):
-        for arguments in ((), ("--json",)):
-            result = self.sereno("run", "-m", endless_model(), "-f", self.long_prompt(4000), "-n", 1, "-c", 8192,
-                                 *arguments)
-            self.assertNotIn("\r", result.err)
-            self.assertNotIn("reading the prompt", result.err)
-
-    def test_no_bar_with_json_on_a_terminal(self):
-        running = self.start("run", "-m", endless_model(), "-f", self.long_prompt(4000), "-n", 1, "-c", 8192, "--json",
-                             terminal_stderr=True)
-        result = running.finish()
-        self.document(result.out)
-        self.assertEqual(result.err, "")
 
     def test_first_ends_the_answer_second_the_program(self):
         running = self.start("run", "-i", "-m", endless_model(), *self.LONG, stdin=subprocess.PIPE)
@@ -624,6 +611,33 @@ class Interrupts(Case):
             running.wait_until_uncaught(signal.SIGINT)
         result = self.finish_after_interrupt(running, code=-signal.SIGINT)  # a shell calls this 130
         self.assertEqual(len(re.findall(STATISTICS, result.err)), 2)
+
+
+# ---- Progress ----
+
+class Progress(Case):
+    def test_bar_goes_before_the_answer(self):
+        running = self.start("run", "-m", endless_model(), "-f", long_prompt(6000), "-n", 3, "-c", 8192,
+                             terminal_stderr=True)
+        running.wait_for("err", rb"\r\x1b\[K")
+        result = running.finish()
+        self.assertEqual(result.code, 0)
+        self.assertRegex(result.err, BAR)
+        self.assertLess(result.err.rindex("%"), result.err.index("\r\x1b[K"))
+
+    def test_no_bar_without_a_terminal(self):
+        for arguments in ((), ("--json",)):
+            result = self.sereno("run", "-m", endless_model(), "-f", long_prompt(4000), "-n", 1, "-c", 8192,
+                                 *arguments)
+            self.assertNotIn("\r", result.err)
+            self.assertNotIn("reading the prompt", result.err)
+
+    def test_no_bar_with_json_on_a_terminal(self):
+        running = self.start("run", "-m", endless_model(), "-f", long_prompt(4000), "-n", 1, "-c", 8192, "--json",
+                             terminal_stderr=True)
+        result = running.finish()
+        self.document(result.out)
+        self.assertEqual(result.err, "")
 
 
 # ---- Chats ----
@@ -747,17 +761,19 @@ class Tokenize(Case):
     def tokens(self, *arguments, model=None, **how):
         return self.document(self.sereno("tokenize", "--json", "-m", model or tiny_model(), *arguments, **how).out)
 
-    def test_round_trip(self):
-        models = [tiny_model()]
-        if support.real_model_path().exists():
-            models.append(support.real_model_path())
+    def check_round_trip(self, model):
         printable = "".join(map(chr, range(32, 127)))
-        for model in models:
-            for text in ("Hello world", printable, "  two  spaces\n\nand\tlines\n", "", "a" * 300):
-                with self.subTest(model=model, text=text):
-                    document = self.tokens("--", text, model=model)
-                    self.assertEqual("".join(document["pieces"]), text)
-                    self.assertEqual(len(document["tokens"]), len(document["pieces"]))
+        for text in ("Hello world", printable, "  two  spaces\n\nand\tlines\n", "", "a" * 300):
+            with self.subTest(text=text):
+                document = self.tokens("--", text, model=model)
+                self.assertEqual("".join(document["pieces"]), text)
+                self.assertEqual(len(document["tokens"]), len(document["pieces"]))
+
+    def test_round_trip(self):
+        self.check_round_trip(tiny_model())
+
+    def test_round_trip_of_the_real_model(self):
+        self.check_round_trip(self.real_model())
 
     def test_forms_agree(self):
         text = "the quick brown fox"
@@ -801,6 +817,42 @@ class Tokenize(Case):
         result = self.sereno("tokenize", "-m", self.real_model(), "a\x04b", code=(1, 2))
         self.assertEqual(result.out, "")
         self.assertIn("0x04 at offset 1", result.err)
+
+
+# ---- make-random-model ----
+
+class RandomModels(Case):
+    KINDS = ("q4_0", "q4_1", "q8_0", "q6_k", "f16", "bf16", "f32")
+
+    def test_every_type_runs(self):
+        for kind in self.KINDS:
+            for isa in ("", "portable"):
+                with self.subTest(kind=kind, isa=isa):
+                    document = self.run_json("-p", "hi", "-n", 4, "--temp", 0, model=tiny_model(kind),
+                                             env=support.clean_environment(SERENO_ISA=isa))
+                    self.assertGreater(document["completion_tokens"], 0)
+                    self.assertEqual(document["target_origin"], "random weights")
+
+    def test_seeds(self):
+        files = [self.folder() / "model.gguf" for _ in range(3)]
+        for path, seed in zip(files, (1, 1, 2)):
+            support.make_random_model("tiny", "q8_0", path, seed)
+        first, again, other = [path.read_bytes() for path in files]
+        self.assertEqual(first, again)
+        self.assertNotEqual(first, other)
+
+    def test_misuse(self):
+        out = self.folder() / "model.gguf"
+        for arguments in ((), ("tiny",), ("tiny", "q4_0"), ("huge", "q4_0", out), ("tiny", "q1_0", out),
+                          ("tiny", "q4_0", out, 1, 2)):
+            with self.subTest(arguments):
+                result = self.execute(Places.build / "make-random-model", *arguments, code=2)
+                self.assertEqual(result.out, "")
+                self.assertIn("usage", result.err)
+        for bad in ("/no/such/folder/model.gguf", self.folder()):
+            result = self.execute(Places.build / "make-random-model", "tiny", "q4_0", bad, code=1)
+            self.assertIn(str(bad), result.err)
+        self.assertFalse(out.exists())
 
 
 # ---- tools/get-model ----
@@ -863,6 +915,15 @@ class GetModel(Case):
         self.assertIn(str(missing), result.err)
         self.assertEqual(list(other.parent.iterdir()), [other])
         self.assertFalse(self.models.exists())
+
+    def test_path_that_is_a_directory(self):
+        """Nothing is put into it under another name."""
+        place = self.folder()
+        fake(self.fakes, "python3", 'case "$*" in *download*) ;; *) echo model > "$2/model" ;; esac')
+        result = self.get("smollm2-135m", SERENO_MODEL=place, code=(1, 2))
+        self.assertEqual(result.out, "")
+        self.assertIn(str(place), result.err)
+        self.assertEqual(list(place.iterdir()), [])
 
     def test_no_network(self):
         fake(self.fakes, "python3", PIP % "sys.exit('no network')")
