@@ -91,6 +91,8 @@ static void walk_kv(walk *w, const gguf *g, const gguf_kv *kv) {
     if (kv->type == GGUF_ARRAY) {
         const gguf_kv *found;
         CHECK(gguf_get_array(g, key, kv->element, &found, NULL) == SERENO_OK && found == kv);
+        sereno_error err = {0};
+        check_failure(gguf_get_array(g, key, kv->element == GGUF_BOOL ? GGUF_STRING : GGUF_BOOL, &found, &err), &err);
     } else {
         walk_scalar(w, g, kv, key);
     }
@@ -113,6 +115,24 @@ static void walk_tensor(walk *w, const gguf *g, const gguf_tensor *t) {
     free(name);
 }
 
+/* What can be asked of a tokenizer, for every id. */
+static void walk_vocabulary(const sereno_tokenizer *t) {
+    int32_t n = sereno_tokenizer_size(t), bos = sereno_tokenizer_bos(t), eos = sereno_tokenizer_eos(t);
+    CHECK(n > 0 && bos >= -1 && bos < n && eos >= -1 && eos < n);
+    CHECK((!sereno_tokenizer_add_bos(t) || bos >= 0) && (!sereno_tokenizer_add_eos(t) || eos >= 0));
+    CHECK(eos < 0 || sereno_token_is_end(t, eos));
+    CHECK(!sereno_token_is_end(t, -1) && !sereno_token_is_end(t, n));
+    for (int32_t id = 0; id < n; id++) {
+        sereno_token_kind kind = sereno_token_kind_of(t, id);
+        CHECK(kind >= SERENO_TOKEN_NORMAL && kind <= SERENO_TOKEN_BYTE);
+        size_t size;
+        const char *bytes = sereno_token_bytes(t, id, &size);
+        if (size == 0) continue;
+        int32_t found = sereno_token_find(t, bytes, size);
+        CHECK(found >= 0 && found <= id);
+    }
+}
+
 static void open_tokenizer(const gguf *g, const uint8_t *data, size_t size) {
     static const char sample[] = "Hello  12 it's \xC3\xA9\xFF\n<|im_end|>";
     sereno_tokenizer *t;
@@ -123,6 +143,7 @@ static void open_tokenizer(const gguf *g, const uint8_t *data, size_t size) {
         check_failure(status, &err);
         return;
     }
+    walk_vocabulary(t);
     check_text(t, sample, sizeof sample - 1, false, false);
     check_text(t, sample, sizeof sample - 1, true, false);
     check_text(t, (const char *)data, size < TEXT_BYTES_MAX ? size : TEXT_BYTES_MAX, true, false);

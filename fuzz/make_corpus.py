@@ -9,6 +9,13 @@ UINT8, INT8, UINT16, INT16, UINT32, INT32, FLOAT32, BOOL, STRING, ARRAY, UINT64,
 SCALARS = {UINT8: "B", INT8: "b", UINT16: "H", INT16: "h", UINT32: "I", INT32: "i", FLOAT32: "f", BOOL: "?",
            UINT64: "Q", INT64: "q", FLOAT64: "d"}
 F32, F16, Q4_0, Q8_0, Q6_K = 0, 1, 2, 8, 14
+# Number, weights and bytes of a block (src/base/tensor_type.h).
+TENSOR_TYPES = [
+    (0, 1, 4), (1, 1, 2), (2, 32, 18), (3, 32, 20), (6, 32, 22), (7, 32, 24), (8, 32, 34), (9, 32, 36), (10, 256, 84),
+    (11, 256, 110), (12, 256, 144), (13, 256, 176), (14, 256, 210), (15, 256, 292), (16, 256, 66), (17, 256, 74),
+    (18, 256, 98), (19, 256, 50), (20, 32, 18), (21, 256, 110), (22, 256, 82), (23, 256, 136), (24, 1, 1), (25, 1, 2),
+    (26, 1, 4), (27, 1, 8), (28, 1, 8), (29, 256, 56), (30, 1, 2), (34, 256, 54), (35, 256, 66), (39, 32, 17),
+]
 NORMAL, CONTROL, USER_DEFINED = 1, 3, 4
 
 
@@ -50,6 +57,14 @@ def gguf(keys=(), tensors=(), data=b"", version=3, n_keys=None, n_tensors=None, 
     return head + b"\0" * (-len(head) % alignment if data else 0) + data
 
 
+def every_tensor_type():
+    tensors, offset = [], 0
+    for kind, weights, size in TENSOR_TYPES:
+        tensors.append(tensor(f"t{kind}", [weights], kind, offset))
+        offset += (size + 7) // 8 * 8
+    return gguf([key("general.alignment", UINT32, 8)], tensors, b"\xA5" * offset, alignment=8)
+
+
 def byte_spelling(byte):
     """As GPT-2 writes bytes in tokens."""
     def printable(b):
@@ -76,12 +91,17 @@ def gguf_seeds():
     merges = ["h e", "l l", "he ll", "hell o", "1 2"]
     kinds = [CONTROL] + [NORMAL] * (len(letters) - 1)
     every_byte = [byte_spelling(b) for b in range(256)]
+    # The bytes of the text that fuzz_gguf.c tries.
+    sample = [byte_spelling(b) for b in sorted(set(b"Hello  12 it's \xC3\xA9\xFF\n<|im_end|>"))]
+    sample_more = ["ll", "He", "Hell", "im", "<|", "ĠĠ", "Ã©"]
+    sample_merges = ["l l", "H e", "He ll", "i m", "< |", "Ġ Ġ", "Ã ©"]
     return {
         "valid-v2": gguf([name], [matrix], data, version=2),
         "valid-v3": whole,
         "valid-empty": gguf(),
         "valid-quantised": gguf([], [tensor("a", [64, 1], Q4_0), tensor("b", [32], Q8_0, 64),
                                      tensor("c", [256], Q6_K, 128)], b"\x5A" * 338),
+        "valid-every-type": every_tensor_type(),
         "valid-four-dims": gguf([], [tensor("a", [2, 2, 2, 2], F16)], b"\1" * 32),
         "valid-alignment-8": gguf([key("general.alignment", UINT32, 8)], [tensor("a", [1]), tensor("b", [1], F32, 8)],
                                   b"\1" * 12, alignment=8),
@@ -144,6 +164,11 @@ def gguf_seeds():
             key("tokenizer.ggml.eos_token_id", UINT32, 0), key("tokenizer.ggml.bos_token_id", UINT32, 0),
             key("tokenizer.ggml.add_bos_token", BOOL, True), key("tokenizer.ggml.add_eos_token", BOOL, True)]),
         "tokenizer-every-byte": vocabulary(every_byte, pre="gpt-2"),
+        "tokenizer-sample": vocabulary(["<|im_end|>", *sample, *sample_more, "it'"],
+                                       [CONTROL, *[NORMAL] * len(sample + sample_more), USER_DEFINED], sample_merges,
+                                       more=[key("tokenizer.ggml.bos_token_id", UINT32, 0)]),
+        "tokenizer-control-is-text": vocabulary(["l", "Hell", "1", *sample, *sample_more],
+                                                [CONTROL] * 3 + [NORMAL] * len(sample + sample_more), sample_merges),
         "tokenizer-same-tokens": vocabulary(["a", "a", "", "b", "ab"],
                                             [NORMAL, CONTROL, NORMAL, USER_DEFINED, NORMAL], ["a b"]),
         "tokenizer-no-kinds": vocabulary(letters, None, merges, pre=None),

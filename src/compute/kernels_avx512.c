@@ -265,13 +265,43 @@ INLINE __m512 load_row(const uint16_t *row, int32_t i, int32_t head_dim) {
     return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(first_lanes(head_dim - i), row + i));
 }
 
-static float dot_row(const float *query, const uint16_t *row, int32_t head_dim) {
-    __m512 sum = _mm512_setzero_ps();
-    for (int32_t i = 0; i < head_dim; i += 16) {
-        sum = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(first_lanes(head_dim - i), query + i), load_row(row, i, head_dim),
-                              sum);
+/* Lane k of the result is the sum of the lanes of v[k]: a transposition that adds as it goes. */
+INLINE __m512 sum_lanes(const __m512 v[16]) {
+    __m512 two[8], four[4], eight[2];
+    for (int k = 0; k < 8; k++) {
+        two[k] = _mm512_add_ps(_mm512_unpacklo_ps(v[2 * k], v[2 * k + 1]), _mm512_unpackhi_ps(v[2 * k], v[2 * k + 1]));
     }
-    return _mm512_reduce_add_ps(sum);
+    for (int k = 0; k < 4; k++) {
+        __m512d a = _mm512_castps_pd(two[2 * k]), b = _mm512_castps_pd(two[2 * k + 1]);
+        four[k] = _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)), _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
+    }
+    for (int k = 0; k < 2; k++) {
+        __m512 a = four[2 * k], b = four[2 * k + 1];
+        eight[k] = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xDD));
+    }
+    return _mm512_add_ps(_mm512_shuffle_f32x4(eight[0], eight[1], 0x88),
+                         _mm512_shuffle_f32x4(eight[0], eight[1], 0xDD));
+}
+
+/*
+ * Scores of positions p .. p + 15. Past the end of the path the last key stands in, so that a key's
+ * arithmetic does not depend on how many there are; its lanes are not used.
+ */
+INLINE __m512 score16(const attend_args *a, int32_t p) {
+    const uint16_t *key[ATTEND_LANES];
+    __m512 sum[ATTEND_LANES];
+    for (int k = 0; k < ATTEND_LANES; k++) {
+        int32_t position = p + k < a->n_path ? p + k : a->n_path - 1;
+        key[k] = a->keys + (int64_t)attend_slot(a, position) * a->head_dim;
+        sum[k] = _mm512_setzero_ps();
+    }
+    for (int32_t i = 0; i < a->head_dim; i += 16) {
+        __m512 query = _mm512_maskz_loadu_ps(first_lanes(a->head_dim - i), a->query + i);
+        for (int k = 0; k < ATTEND_LANES; k++) {
+            sum[k] = _mm512_fmadd_ps(query, load_row(key[k], i, a->head_dim), sum[k]);
+        }
+    }
+    return _mm512_mul_ps(sum_lanes(sum), _mm512_set1_ps(a->scale));
 }
 
 /* Exponentials of n_path scores less the largest, in place; returns their sum, lane = position mod 16. */
@@ -309,12 +339,13 @@ INLINE void weigh_values(const attend_args *a, const float *scores, float total,
 }
 
 static void attend(const attend_args *a, float *scores, float *out) {
-    float largest = -INFINITY;
-    for (int32_t p = 0; p < a->n_path; p++) {
-        scores[p] = dot_row(a->query, a->keys + (int64_t)attend_slot(a, p) * a->head_dim, a->head_dim) * a->scale;
-        if (scores[p] > largest) largest = scores[p];
+    __m512 largest = _mm512_set1_ps(-INFINITY);
+    for (int32_t p = 0; p < a->n_path; p += ATTEND_LANES) {
+        __m512 score = score16(a, p);
+        _mm512_storeu_ps(scores + p, score);
+        largest = _mm512_max_ps(largest, score); /* stand-ins repeat a score that counts anyway */
     }
-    float total = exponentials(scores, a->n_path, largest);
+    float total = exponentials(scores, a->n_path, _mm512_reduce_max_ps(largest));
     for (int32_t first = 0; first < a->head_dim; first += 64) {
         weigh_values(a, scores, total, first, out);
     }
