@@ -105,8 +105,10 @@ static int check_options(const command_line *cl, run *r) {
 
 /* ---- Loading ---- */
 
-static void on_load(void *ctx, uint64_t done, uint64_t total) {
-    progress_update(ctx, done, total);
+static bool on_load(void *ctx, uint64_t done, uint64_t total) {
+    run *r = ctx;
+    progress_update(&r->bar, done, total);
+    return !atomic_load_explicit(&r->cancel, memory_order_relaxed);
 }
 
 static void on_prefill(void *ctx, int32_t done, int32_t total) {
@@ -149,10 +151,11 @@ static int load(run *r) {
     e.isa = getenv("SERENO_ISA");
     if (e.isa && !*e.isa) e.isa = NULL;
     e.progress = on_load;
-    e.progress_ctx = &r->bar;
+    e.progress_ctx = r;
     progress_begin(&r->bar, "loading", !o->common.json);
     status = sereno_engine_open(r->model, &e, &r->engine, &r->err);
     progress_end(&r->bar);
+    if (status == SERENO_ERR_ABANDONED) return EXIT_INTERRUPTED;
     if (status) return fail(&r->diag, &r->err);
     r->tokenizer = sereno_model_tokenizer(r->model);
     if (sereno_generator_open(r->engine, r->tokenizer, 0, &r->generator, &r->err) != 0) return fail(&r->diag, &r->err);

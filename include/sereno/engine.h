@@ -149,8 +149,9 @@ typedef struct sereno_engine_options {
     uint32_t subgraph_us_max; /* plans are cut so that a subgraph takes about this or less; 50 .. 1000000 */
     uint32_t spin_us_max;     /* how long an idle compute thread spins before it parks; 0 .. 10000 */
     const char *isa;          /* kernels by name, NULL: the best this machine runs */
-    /* Called while weights are packed, on the calling thread; NULL: not wanted. */
-    void (*progress)(void *ctx, uint64_t done, uint64_t total);
+    /* Called while weights are packed, on the calling thread, with bytes done and in all; false gives up
+     * (SERENO_ERR_ABANDONED). NULL: not wanted. */
+    bool (*progress)(void *ctx, uint64_t done, uint64_t total);
     void *progress_ctx;
 } sereno_engine_options;
 

@@ -26,6 +26,9 @@ typedef struct sereno_file {
  */
 SERENO_API int sereno_file_open(const char *path, sereno_file **out, sereno_error *err);
 
+/* Lets go of the memory that pages read so far take; they are read again when they are touched. */
+SERENO_API void sereno_file_drop_pages(const sereno_file *file);
+
 /* Unmaps and sets *file to NULL. NULL and half-built files are fine. */
 SERENO_API void sereno_file_close(sereno_file **file);
 

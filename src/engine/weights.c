@@ -80,9 +80,12 @@ int weights_open(weights *w, const sereno_model *model, const sereno_engine_opti
         for (int m = 0; m < WEIGHT_MATRICES; m++) {
             pack_matrix(w, &w->layers[i].matrix[m], model->layers[i].tensor[source_of[m]], &at, team);
         }
-        if (options->progress) options->progress(options->progress_ctx, at, w->packed.size);
+        if (options->progress && !options->progress(options->progress_ctx, at, w->packed.size)) {
+            return err_set(err, SERENO_ERR_ABANDONED, "loading was given up");
+        }
     }
     pack_matrix(w, &w->head, model->tensor[GLOBAL_OUTPUT], &at, team);
+    sereno_file_drop_pages(model->file); /* only single rows of the embedding are read from now on */
     if (options->progress) options->progress(options->progress_ctx, at, w->packed.size);
     return SERENO_OK;
 }

@@ -34,7 +34,7 @@ typedef struct weights {
     const gguf_tensor *embedding; /* rows are read from the model's file */
 } weights;
 
-/* Packs with the whole team. progress as in the options. The model must stay open. */
+/* Packs with the whole team. progress as in the options. The model must stay open. On failure: close it. */
 int weights_open(weights *w, const sereno_model *model, const sereno_engine_options *options, team *team,
                  sereno_error *err);
 void weights_close(weights *w);

@@ -1,3 +1,4 @@
+#define _GNU_SOURCE
 #include "sereno/file.h"
 
 #include <errno.h>
@@ -58,6 +59,10 @@ fail:
     if (fd >= 0) close(fd);
     sereno_file_close(&file);
     return status;
+}
+
+void sereno_file_drop_pages(const sereno_file *file) {
+    if (file->data) madvise((void *)(uintptr_t)file->data, file->size, MADV_DONTNEED);
 }
 
 void sereno_file_close(sereno_file **file) {

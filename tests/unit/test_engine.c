@@ -312,6 +312,28 @@ static void test_option_ranges(void **state) {
     sereno_model_close(&model);
 }
 
+static bool refuse_at(void *ctx, uint64_t done, uint64_t total) {
+    assert_true(done <= total);
+    return --*(int *)ctx > 0;
+}
+
+/* Loading can be given up, and then nothing is left. */
+static void test_loading_can_be_given_up(void **state) {
+    (void)state;
+    sereno_model *model = open_random_model("tiny", "q4_0");
+    for (int calls = 1; calls <= 2; calls++) {
+        int left = calls;
+        sereno_engine_options o = sereno_engine_defaults(model);
+        sereno_engine *e;
+        o.sched = SERENO_SCHED_NORMAL;
+        o.progress = refuse_at;
+        o.progress_ctx = &left;
+        assert_int_equal(sereno_engine_open(model, &o, &e, NULL), SERENO_ERR_ABANDONED);
+        assert_null(e);
+    }
+    sereno_model_close(&model);
+}
+
 /* ---- Plans ---- */
 
 /* Slices cover every unit once and in order, whatever the limit; a smaller limit makes more of them. */
@@ -360,7 +382,7 @@ int main(void) {
         cmocka_unit_test(test_boundaries_are_reported),        cmocka_unit_test(test_abandon_at_every_boundary),
         cmocka_unit_test(test_sleep_verdict_parks_everyone),   cmocka_unit_test(test_compute_threads_are_idle_class),
         cmocka_unit_test(test_wrong_passes),                   cmocka_unit_test(test_option_ranges),
-        cmocka_unit_test(test_plans_cover_everything),
+        cmocka_unit_test(test_loading_can_be_given_up),        cmocka_unit_test(test_plans_cover_everything),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,38 @@
+#!/bin/sh
+# run.sh BUILD: installs into a folder of its own and builds a program against it, once by pkg-config and once by
+# CMake. Proves that the shared library, the headers and both descriptions fit together.
+set -eu
+build=$(cd "$1" && pwd)
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+cmake --install "$build" --prefix "$work/prefix" > "$work/log" || { cat "$work/log"; exit 1; }
+"$work/prefix/bin/sereno" --version
+
+# The files were configured for another prefix; pkg-config can be told.
+export PKG_CONFIG_PATH="$work/prefix/lib/pkgconfig:$(ls -d "$work"/prefix/lib/*/pkgconfig 2> /dev/null || true)"
+library=$(dirname "$(ls "$work"/prefix/lib/libsereno.so "$work"/prefix/lib/*/libsereno.so 2> /dev/null | head -n 1)")
+export LD_LIBRARY_PATH="$library"
+
+# shellcheck disable=SC2046 # the flags are words
+cc -std=c17 -Wall -Wextra -Werror "$here/consumer.c" -o "$work/by-pkg-config" \
+    $(pkg-config --define-variable=prefix="$work/prefix" --cflags --libs sereno)
+"$work/by-pkg-config"
+
+cat > "$work/CMakeLists.txt" << EOF
+cmake_minimum_required(VERSION 3.20)
+project(consumer C)
+find_package(sereno 0.1 REQUIRED)
+add_executable(consumer "$here/consumer.c")
+target_link_libraries(consumer PRIVATE sereno::sereno)
+EOF
+cmake -S "$work" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/prefix" > "$work/log" 2>&1 &&
+    cmake --build "$work/build" >> "$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+"$work/build/consumer"
+
+# Only public symbols are visible.
+if nm -D --defined-only "$library/libsereno.so" | awk '$2 ~ /[TDBR]/ {print $3}' | grep -v '^sereno_'; then
+    echo "these symbols should be hidden" >&2
+    exit 1
+fi
