@@ -8,37 +8,28 @@
 #include "sereno/file.h"
 #include "sereno/model.h"
 #include "support.h"
+#include "utf8.h"
 
-enum { ARRAY_SHOWN = 6, TEXT_SHOWN = 200 };
+enum { ARRAY_SHOWN = 6, TEXT_SHOWN = 200, NAME_SHOWN = 128 };
 
-/* A string of the file as JSON: bytes that are not UTF-8 become U+FFFD, so that nothing is refused. */
-static json_t *json_text(gguf_string s) {
-    json_t *exact = json_stringn(s.data, s.size);
-    if (exact) return exact;
-    sereno_text clean = {0};
-    for (size_t i = 0; i < s.size; i++) {
-        bool ascii = (unsigned char)s.data[i] < 0x80;
-        if (sereno_text_append(&clean, ascii ? &s.data[i] : "\xEF\xBF\xBD", ascii ? 1 : 3, NULL) != 0) break;
-    }
-    json_t *text = json_stringn(clean.data ? clean.data : "", clean.size);
-    sereno_text_free(&clean);
-    return text;
+static json_t *json_string_of(gguf_string s) {
+    return json_text(s.data, s.size);
 }
 
 /* Element i of a value; strings are walked by *at. */
 static json_t *json_element(const gguf_kv *kv, uint64_t i, const uint8_t **at) {
     int64_t integer;
-    if (kv->element == GGUF_STRING) return json_text(gguf_next_string(at));
+    if (kv->element == GGUF_STRING) return json_string_of(gguf_next_string(at));
     if (kv->element == GGUF_BOOL) return json_boolean(kv->data[i]);
     if (kv->element == GGUF_FLOAT32) {
         float value;
         memcpy(&value, kv->data + 4 * i, sizeof value);
-        return json_real(value);
+        return json_number(value);
     }
     if (kv->element == GGUF_FLOAT64) {
         double value;
         memcpy(&value, kv->data + 8 * i, sizeof value);
-        return json_real(value);
+        return json_number(value);
     }
     return gguf_integer(kv, i, &integer) ? json_integer(integer) : json_null();
 }
@@ -67,8 +58,8 @@ static json_t *describe(const char *path, const gguf *g, bool runnable, const se
     uint64_t weight_bytes = 0, n_parameters = 0;
     for (size_t i = 0; i < g->n_kv; i++) {
         const gguf_kv *kv = &g->kv[i];
-        json_t *key = json_pack("{s:o, s:s, s:o}", "key", json_text(kv->key), "type", gguf_type_name(kv->type), "value",
-                                json_value(kv, ARRAY_SHOWN));
+        json_t *key = json_pack("{s:o, s:s, s:o}", "key", json_string_of(kv->key), "type", gguf_type_name(kv->type),
+                                "value", json_value(kv, ARRAY_SHOWN));
         if (kv->type == GGUF_ARRAY) {
             json_object_set_new(key, "element", json_string(gguf_type_name(kv->element)));
             json_object_set_new(key, "count", json_integer((json_int_t)kv->count));
@@ -79,26 +70,34 @@ static json_t *describe(const char *path, const gguf *g, bool runnable, const se
         const gguf_tensor *t = &g->tensors[i];
         weight_bytes += t->size;
         n_parameters += t->dims[0] * t->dims[1] * t->dims[2] * t->dims[3];
-        json_array_append_new(tensors, json_pack("{s:o, s:s, s:o, s:I, s:I}", "name", json_text(t->name), "type",
+        json_array_append_new(tensors, json_pack("{s:o, s:s, s:o, s:I, s:I}", "name", json_string_of(t->name), "type",
                                                  tensor_type_find(t->type)->name, "shape", json_shape(t), "offset",
                                                  (json_int_t)t->offset, "bytes", (json_int_t)t->size));
     }
-    json_t *document =
-        json_pack("{s:i, s:s, s:i, s:i, s:I, s:I, s:b}", "schema_version", SCHEMA_VERSION, "path", path, "gguf_version",
-                  (int)g->version, "alignment", (int)g->alignment, "parameters", (json_int_t)n_parameters,
-                  "weight_bytes", (json_int_t)weight_bytes, "supported", runnable);
-    json_object_set_new(document, "unsupported_reason", runnable ? json_null() : json_string(reason->message));
+    json_t *document = json_pack("{s:i, s:o, s:i, s:i, s:I, s:I, s:b}", "schema_version", SCHEMA_VERSION, "path",
+                                 json_text(path, strlen(path)), "gguf_version", (int)g->version, "alignment",
+                                 (int)g->alignment, "parameters", (json_int_t)n_parameters, "weight_bytes",
+                                 (json_int_t)weight_bytes, "supported", runnable);
+    json_object_set_new(document, "unsupported_reason",
+                        runnable ? json_null() : json_text(reason->message, strlen(reason->message)));
     json_object_set_new(document, "keys", keys);
     json_object_set_new(document, "tensors", tensors);
     return document;
+}
+
+/* A string member for a terminal. */
+static void copy_printable(const json_t *object, const char *key, char *out, size_t size) {
+    snprintf(out, size, "%s", json_string_value(json_object_get(object, key)));
+    utf8_make_printable(out);
 }
 
 /* The document as lines for people. */
 static void print_text(json_t *document, bool all_tensors) {
     size_t i;
     json_t *item;
-    printf("%s: GGUF version %" JSON_INTEGER_FORMAT ", %.1f million parameters, %.1f MiB of weights\n",
-           json_string_value(json_object_get(document, "path")),
+    char path[256];
+    copy_printable(document, "path", path, sizeof path);
+    printf("%s: GGUF version %" JSON_INTEGER_FORMAT ", %.1f million parameters, %.1f MiB of weights\n", path,
            json_integer_value(json_object_get(document, "gguf_version")),
            (double)json_integer_value(json_object_get(document, "parameters")) / 1e6,
            (double)json_integer_value(json_object_get(document, "weight_bytes")) / (1 << 20));
@@ -107,8 +106,9 @@ static void print_text(json_t *document, bool all_tensors) {
     json_array_foreach(json_object_get(document, "keys"), i, item) {
         char *value = json_dumps(json_object_get(item, "value"), JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
         json_t *count = json_object_get(item, "count");
-        printf("%-42s %.*s%s", json_string_value(json_object_get(item, "key")), TEXT_SHOWN, value ? value : "?",
-               value && strlen(value) > TEXT_SHOWN ? "..." : "");
+        char name[NAME_SHOWN];
+        copy_printable(item, "key", name, sizeof name);
+        printf("%-42s %.*s%s", name, TEXT_SHOWN, value ? value : "?", value && strlen(value) > TEXT_SHOWN ? "..." : "");
         if (count) printf(" (%" JSON_INTEGER_FORMAT " in all)", json_integer_value(count));
         putchar('\n');
         free(value);
@@ -118,9 +118,10 @@ static void print_text(json_t *document, bool all_tensors) {
     if (!all_tensors) return;
     json_array_foreach(tensors, i, item) {
         char *shape = json_dumps(json_object_get(item, "shape"), JSON_COMPACT);
-        printf("%-42s %-6s %-16s %" JSON_INTEGER_FORMAT "\n", json_string_value(json_object_get(item, "name")),
-               json_string_value(json_object_get(item, "type")), shape ? shape : "?",
-               json_integer_value(json_object_get(item, "bytes")));
+        char name[NAME_SHOWN];
+        copy_printable(item, "name", name, sizeof name);
+        printf("%-42s %-6s %-16s %" JSON_INTEGER_FORMAT "\n", name, json_string_value(json_object_get(item, "type")),
+               shape ? shape : "?", json_integer_value(json_object_get(item, "bytes")));
         free(shape);
     }
 }
@@ -150,8 +151,9 @@ int cmd_inspect(int argc, char **argv) {
     sereno_model *model = NULL;
     int status = sereno_file_open(path, &file, &err);
     if (!status) status = gguf_parse(path, file->data, file->size, &g, &err);
+    int code = 0;
     if (status) {
-        fail(&diag, &err);
+        code = fail_model(&diag, argument, &err);
     } else {
         json_t *document = describe(path, g, sereno_model_open(path, &model, &reason) == 0, &reason);
         if (!common.json) print_text(document, tensors);
@@ -161,6 +163,7 @@ int cmd_inspect(int argc, char **argv) {
     sereno_model_close(&model);
     gguf_close(&g);
     sereno_file_close(&file);
+    code = finish_output(&diag, code);
     diagnostics_close(&diag);
-    return status ? EXIT_FAILED : 0;
+    return code;
 }

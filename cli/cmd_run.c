@@ -7,6 +7,7 @@
 
 #include "command.h"
 #include "cpu.h"
+#include "error.h"
 #include "interrupt.h"
 #include "procfs.h"
 #include "sereno/sereno.h"
@@ -36,7 +37,8 @@ typedef struct run {
     sereno_engine *engine;
     sereno_generator *generator;
     sereno_chat_template chat;
-    bool chats;            /* text is wrapped as a chat */
+    bool chats; /* text is wrapped as a chat */
+    sereno_text prompt;
     sereno_tokens history; /* all tokens so far: what the next answer follows */
     progress_bar bar;
     double load_ms;
@@ -86,13 +88,12 @@ static int check_options(const command_line *cl, run *r) {
     if (o->interactive && o->common.json) return usage_error(cl, "-i and --json do not go together");
     if (o->raw && o->system) return usage_error(cl, "--raw takes text as it is, so --system has no place in it");
     if (o->cpus && !parse_cpus(o->cpus, r->cpus, &r->n_cpus)) {
-        return usage_error(cl, "--cpu is '%s'; a list of cores like 0,2-3 is needed", o->cpus);
+        return usage_error(cl, "--cpu is '%s'; a list of at most %d cores like 0,2-3 is needed", o->cpus, CPUS_MAX);
     }
     for (int i = 0; i < o->stops.n; i++) {
         if (o->stops.items[i][0] == '\0') return usage_error(cl, "--stop is empty");
     }
-    if ((o->system && check_utf8("the system message", o->system, strlen(o->system), &r->err) != 0) ||
-        (o->prompt && check_utf8("the prompt", o->prompt, strlen(o->prompt), &r->err) != 0)) {
+    if (o->system && check_utf8("the system message", o->system, strlen(o->system), &r->err) != 0) {
         return fail(&r->diag, &r->err);
     }
     for (int i = 0; i < o->stops.n; i++) {
@@ -135,12 +136,12 @@ static int load(run *r) {
         return fail(&r->diag, &(sereno_error){SERENO_ERR_INVALID, "the model's path is too long"});
     uint64_t start = sereno_now_ns(sereno_clock_system());
     int status = sereno_model_open(path, &r->model, &r->err);
-    if (status) {
-        int code = fail(&r->diag, &r->err);
-        if (status == SERENO_ERR_IO && !o->model) {
-            fprintf(r->diag.to, "Fetch the default model with tools/get-model smollm2-135m, or give one with -m.\n");
-        }
-        return code;
+    if (status) return fail_model(&r->diag, o->model, &r->err);
+    uint32_t n_ctx_max = sereno_model_describe(r->model)->n_ctx_train;
+    if (o->n_ctx > (int64_t)n_ctx_max) {
+        err_set(&r->err, SERENO_ERR_INVALID, "-c is %d; this model was trained for a context of %u at most", o->n_ctx,
+                n_ctx_max);
+        return fail(&r->diag, &r->err);
     }
     sereno_engine_options e = sereno_engine_defaults(r->model);
     e.n_threads = o->n_threads;
@@ -156,6 +157,7 @@ static int load(run *r) {
     status = sereno_engine_open(r->model, &e, &r->engine, &r->err);
     progress_end(&r->bar);
     if (status == SERENO_ERR_ABANDONED) return EXIT_INTERRUPTED;
+    if (status && o->cpus) warn(&r->diag, "the cores were chosen by --cpu %s", o->cpus);
     if (status) return fail(&r->diag, &r->err);
     r->tokenizer = sereno_model_tokenizer(r->model);
     if (sereno_generator_open(r->engine, r->tokenizer, 0, &r->generator, &r->err) != 0) return fail(&r->diag, &r->err);
@@ -295,10 +297,11 @@ static void report_json(const run *r, const sereno_generation *g) {
     const double mib = 1 << 20;
     json_t *memory = json_pack("{s:f, s:f, s:f}", "weights_mib", (double)info->weight_bytes / mib, "kv_mib",
                                (double)info->kv_bytes / mib, "rss_mib", (double)procfs_rss_bytes() / mib);
-    print_json(json_pack("{s:i, s:s%, s:o, s:i, s:i, s:s, s:s, s:o, s:o, s:o, s:o}", "schema_version", SCHEMA_VERSION,
+    const char *origin = sereno_model_describe(r->model)->origin;
+    print_json(json_pack("{s:i, s:s%, s:o, s:i, s:i, s:s, s:o, s:o, s:o, s:o, s:o}", "schema_version", SCHEMA_VERSION,
                          "text", g->text.data ? g->text.data : "", g->text.size, "tokens", tokens, "prompt_tokens",
                          (int)r->history.n, "completion_tokens", (int)g->tokens.n, "finish_reason",
-                         finish_names[g->finish], "target_origin", sereno_model_describe(r->model)->origin, "timings",
+                         finish_names[g->finish], "target_origin", json_text(origin, strlen(origin)), "timings",
                          timings, "memory", memory, "settings", json_settings(r), "environment", json_environment(r)));
 }
 
@@ -310,8 +313,9 @@ static void report_text(const run *r, const sereno_generation *g) {
     if (g->prefill_ms > 0) fprintf(to, ", %.0f tok/s", rate(g->n_prefilled, g->prefill_ms));
     fprintf(to, " | answer %zu tokens", g->tokens.n);
     if (n > 1) fprintf(to, ", %.1f tok/s", rate(n - 1, g->decode_ms));
-    fprintf(to, ", %s | first token after %.0f ms | seed %" PRIu64 "]\n", finish_names[g->finish], g->ttft_ms,
-            r->options->sampler.seed);
+    fprintf(to, ", %s", finish_names[g->finish]);
+    if (g->ttft_ms > 0) fprintf(to, " | first token after %.0f ms", g->ttft_ms);
+    fprintf(to, " | seed %" PRIu64 "]\n", r->options->sampler.seed);
     if (!r->options->common.verbose) return;
     const char *why;
     if (!sched_effective(r, &why)) note(&r->diag, "the %s class is limited: %s", sched_names[r->options->sched], why);
@@ -323,22 +327,16 @@ static void report_text(const run *r, const sereno_generation *g) {
 
 static int answer_once(run *r) {
     const run_options *o = r->options;
-    sereno_text text = {0};
     sereno_generation g = {0};
-    int code = 0;
-    int status =
-        o->file ? read_text(o->file, &text, &r->err) : sereno_text_append(&text, o->prompt, strlen(o->prompt), &r->err);
-    if (!status) status = check_utf8("the prompt", text.data, text.size, &r->err);
-    if (!status) status = append_turn(r, text.data ? text.data : "", text.size);
+    int status = append_turn(r, r->prompt.data, r->prompt.size), code = 0;
     if (!status) status = generate(r, &g);
     if (!o->common.json && g.text.size > 0) putchar('\n');
-    fflush(stdout);
+    fflush(stdout); /* text before statistics, should both go to one place */
     if (status) code = fail(&r->diag, &r->err);
     else if (o->common.json) report_json(r, &g);
     else if (o->n_predict > 0) report_text(r, &g);
     if (!code && r->interrupted) code = EXIT_INTERRUPTED;
     sereno_generation_free(&g);
-    sereno_text_free(&text);
     return code;
 }
 
@@ -350,8 +348,9 @@ static void answer_line(run *r, const char *line, size_t size) {
     if (!status) status = append_turn(r, line, size);
     if (!status) status = generate(r, &g);
     if (g.text.size > 0) putchar('\n');
+    fflush(stdout);
     if (!status) {
-        report_text(r, &g);
+        if (r->options->n_predict > 0) report_text(r, &g);
         status = append_answer(r, &g);
     }
     if (status) {
@@ -367,41 +366,55 @@ static void on_interrupt(void *ctx) {
     if (r->engine) r->engine->ops->interrupt(r->engine);
 }
 
+/* Ctrl-C during an answer ends the answer; while a line is waited for, the program. */
 static int chat_loop(run *r) {
     char *line = NULL;
     size_t capacity = 0;
+    int code = 0;
     if (terminal_is(0)) fputs("Ctrl-C ends an answer, Ctrl-D or a second Ctrl-C the program.\n", stderr);
     for (;;) {
-        if (terminal_is(0)) fputs("> ", stderr);
-        /* While it waits for a line, Ctrl-C ends the program. */
-        interrupt_default();
-        ssize_t size = getline(&line, &capacity, stdin);
         atomic_store_explicit(&r->cancel, false, memory_order_relaxed);
-        interrupt_handle(on_interrupt, r);
-        if (size < 0) break;
+        if (terminal_is(0)) fputs("> ", stderr);
+        ssize_t size = getline(&line, &capacity, stdin);
+        if (size < 0) {
+            if (terminal_is(0)) fputc('\n', stderr);
+            if (atomic_load_explicit(&r->cancel, memory_order_relaxed)) code = EXIT_INTERRUPTED;
+            break;
+        }
         if (size > 0 && line[size - 1] == '\n') size--;
         if (size > 0) answer_line(r, line, (size_t)size);
     }
     free(line);
-    return 0;
+    return code;
+}
+
+/* The prompt is read before the model, so that a wrong one costs no time. */
+static int read_prompt(run *r) {
+    const run_options *o = r->options;
+    int status = o->file ? read_text(o->file, &r->prompt, &r->err) : SERENO_OK;
+    const char *text = o->prompt ? o->prompt : "";
+    if (!status) status = sereno_text_append(&r->prompt, text, strlen(text), &r->err);
+    if (!status) status = check_utf8("the prompt", r->prompt.data, r->prompt.size, &r->err);
+    return status ? fail(&r->diag, &r->err) : 0;
 }
 
 static int run_all(run *r) {
-    const run_options *o = r->options;
     interrupt_handle(on_interrupt, r);
-    int code = load(r);
+    int code = read_prompt(r);
+    if (!code) code = load(r);
     if (code) return code;
-    if (!o->interactive) return answer_once(r);
-    if (o->prompt) answer_line(r, o->prompt, strlen(o->prompt));
+    if (!r->options->interactive) return answer_once(r);
+    if (r->prompt.size > 0) answer_line(r, r->prompt.data, r->prompt.size);
     return chat_loop(r);
 }
 
 static void close_run(run *r) {
-    interrupt_default();
+    interrupt_ignore();
     sereno_generator_close(&r->generator);
     sereno_engine_close(&r->engine);
     sereno_model_close(&r->model);
     sereno_tokens_free(&r->history);
+    sereno_text_free(&r->prompt);
     diagnostics_close(&r->diag);
 }
 
@@ -468,7 +481,7 @@ int cmd_run(int argc, char **argv) {
     if (!diagnostics_open(&r.diag, &o.common, cl.command)) return EXIT_FAILED;
     if (!o.seed_given) o.sampler.seed = random_seed();
     int code = check_options(&cl, &r);
-    if (!code) code = run_all(&r);
+    if (!code) code = finish_output(&r.diag, run_all(&r));
     close_run(&r);
     return code;
 }

@@ -76,6 +76,7 @@ int cmd_tokenize(int argc, char **argv) {
     sereno_model *model = NULL;
     int status = file ? read_text(file, &text, &err) : sereno_text_append(&text, argument, strlen(argument), &err);
     if (!status) status = check_utf8("the text", text.data, text.size, &err);
+    bool readable = !status;
     if (!status) status = sereno_model_open(path, &model, &err);
     if (!status) {
         const sereno_tokenizer *t = sereno_model_tokenizer(model);
@@ -85,10 +86,12 @@ int cmd_tokenize(int argc, char **argv) {
         if (!status) status = sereno_tokenize(t, text.data, text.size, !plain, &tokens, &err);
         if (!status) status = print_tokens(t, &tokens, common.json, ids_only, &err);
     }
-    int code = status ? fail(&diag, &err) : 0;
+    int code = 0;
+    if (status) code = readable && !model ? fail_model(&diag, model_option, &err) : fail(&diag, &err);
     sereno_tokens_free(&tokens);
     sereno_text_free(&text);
     sereno_model_close(&model);
+    code = finish_output(&diag, code);
     diagnostics_close(&diag);
     return code;
 }

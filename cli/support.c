@@ -1,6 +1,7 @@
 #include "support.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,6 +92,15 @@ bool model_path(const char *option, char *out, size_t size) {
     return n >= 0 && (size_t)n < size;
 }
 
+int fail_model(const diagnostics *d, const char *option, const sereno_error *err) {
+    const char *chosen = getenv("SERENO_MODEL");
+    int code = fail(d, err);
+    if (err->code == SERENO_ERR_IO && !option && !(chosen && *chosen)) {
+        fprintf(d->to, "Fetch the default model with tools/get-model smollm2-135m, or give one with -m.\n");
+    }
+    return code;
+}
+
 int read_text(const char *path, sereno_text *out, sereno_error *err) {
     bool standard = strcmp(path, "-") == 0;
     FILE *file = standard ? stdin : fopen(path, "rbe");
@@ -114,6 +124,33 @@ int check_utf8(const char *what, const char *text, size_t size, sereno_error *er
     if (valid == size) return SERENO_OK;
     return err_set(err, SERENO_ERR_INVALID, "%s is not valid UTF-8: byte 0x%02X at offset %zu", what,
                    (unsigned)(unsigned char)text[valid], valid);
+}
+
+json_t *json_text(const char *text, size_t size) {
+    static const char REPLACEMENT[] = "\xEF\xBF\xBD";
+    sereno_text clean = {0};
+    int status = sereno_text_append(&clean, "", 0, NULL);
+    while (size > 0 && !status) {
+        size_t valid = utf8_valid_prefix(text, size), bad = valid < size ? 1 : 0;
+        status = sereno_text_append(&clean, text, valid, NULL);
+        if (bad && !status) status = sereno_text_append(&clean, REPLACEMENT, sizeof REPLACEMENT - 1, NULL);
+        text += valid + bad;
+        size -= valid + bad;
+    }
+    json_t *json = status ? json_null() : json_stringn(clean.data, clean.size);
+    sereno_text_free(&clean);
+    return json;
+}
+
+json_t *json_number(double value) {
+    if (isfinite(value)) return json_real(value);
+    return json_string(isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
+}
+
+int finish_output(const diagnostics *d, int code) {
+    if (fflush(stdout) == 0 && !ferror(stdout)) return code;
+    fprintf(d->to, "%s: cannot write the output: %s\n", d->command, strerror(errno));
+    return EXIT_FAILED;
 }
 
 void print_json(json_t *document) {

@@ -61,6 +61,8 @@ void progress_end(progress_bar *p);
 
 /* Path of the model to use: the option, else $SERENO_MODEL, else the default model's place. False: too long. */
 bool model_path(const char *option, char *out, size_t size);
+/* As fail, for an error of opening the model: where the default one is missing, says how to get it. */
+int fail_model(const diagnostics *d, const char *option, const sereno_error *err);
 
 /* Reads a file, or standard input for "-", whole. SERENO_ERR_IO names the file. */
 int read_text(const char *path, sereno_text *out, sereno_error *err);
@@ -68,7 +70,14 @@ int read_text(const char *path, sereno_text *out, sereno_error *err);
 /* SERENO_ERR_INVALID with the offset of the first byte that is not UTF-8. */
 int check_utf8(const char *what, const char *text, size_t size, sereno_error *err);
 
+/* A string for JSON whatever its bytes: those that are not UTF-8 become U+FFFD. */
+json_t *json_text(const char *text, size_t size);
+/* A number for JSON, which has none for infinity and NaN: they become the strings "inf", "-inf" and "nan". */
+json_t *json_number(double value);
 /* Prints and releases a document, in order of insertion. */
 void print_json(json_t *document);
+
+/* At the end of a command: what standard output did not take (a full disk) is an error. Returns the exit code. */
+int finish_output(const diagnostics *d, int code);
 
 #endif

@@ -35,7 +35,7 @@ enum { SERENO_ERROR_MESSAGE_BYTES = 512 };
 
 typedef struct sereno_error {
     int code;                                 /* a sereno_status; 0 when nothing failed */
-    char message[SERENO_ERROR_MESSAGE_BYTES]; /* UTF-8, always terminated, cut if longer */
+    char message[SERENO_ERROR_MESSAGE_BYTES]; /* UTF-8 on one line, terminated, cut if longer */
 } sereno_error;
 
 /* "SERENO_ERR_FORMAT" and the general meaning of a code; "unknown" for others. Static storage. */

@@ -3,6 +3,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "utf8.h"
+
 int err_set(sereno_error *err, int code, const char *format, ...) {
     if (err) {
         err->code = code;
@@ -10,6 +12,7 @@ int err_set(sereno_error *err, int code, const char *format, ...) {
         va_start(args, format);
         vsnprintf(err->message, sizeof err->message, format, args);
         va_end(args);
+        utf8_make_printable(err->message); /* names out of files may hold anything */
     }
     return code;
 }

@@ -5,6 +5,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#define FLOAT_INFINITY_BITS 0x7F800000u /* magnitudes at or above are infinite or no number */
+
 static inline float float_of_bits(uint32_t bits) {
     float f;
     memcpy(&f, &bits, sizeof f);
@@ -21,7 +23,7 @@ static inline uint32_t bits_of_float(float f) {
 static inline float half_to_float(uint16_t h) {
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, magnitude = h & 0x7FFF;
     uint32_t bits = bits_of_float(float_of_bits(magnitude << 13) * 0x1p112f);
-    uint32_t special = magnitude >= 0x7C00 ? 0x7F800000u : 0; /* infinity or NaN */
+    uint32_t special = magnitude >= 0x7C00 ? FLOAT_INFINITY_BITS : 0; /* infinity or NaN */
     return float_of_bits(sign | special | bits);
 }
 

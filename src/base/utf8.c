@@ -1,6 +1,7 @@
 #include "utf8.h"
 
 #include <stdbool.h>
+#include <string.h>
 
 /* Length and allowed range of the second byte by first byte (Unicode standard, table 3-7). */
 typedef struct lead {
@@ -58,4 +59,14 @@ size_t utf8_valid_prefix(const char *data, size_t size) {
         at += (size_t)c.length;
     }
     return at;
+}
+
+void utf8_make_printable(char *text) {
+    size_t size = strlen(text);
+    for (size_t at = 0; at < size;) {
+        utf8_char c = utf8_decode(text + at, size - at);
+        bool control = c.kind == UTF8_VALID && (c.codepoint < 0x20 || (c.codepoint >= 0x7F && c.codepoint < 0xA0));
+        if (c.kind != UTF8_VALID || control) memset(text + at, '?', (size_t)c.length);
+        at += (size_t)c.length;
+    }
 }

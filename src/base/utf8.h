@@ -25,6 +25,12 @@ utf8_char utf8_decode(const char *data, size_t size);
 /* Writes codepoint (a valid one) to out and returns its length, 1..4. */
 int utf8_encode(uint32_t codepoint, char out[UTF8_MAX_BYTES]);
 
+/*
+ * Makes terminated text safe to show on one line of a terminal: control characters and bytes that are
+ * no characters (also those of one that is cut at the end) become '?'. In place.
+ */
+void utf8_make_printable(char *text);
+
 /* Length of the longest prefix that is whole valid characters: equals size when all of it is valid. */
 size_t utf8_valid_prefix(const char *data, size_t size);
 

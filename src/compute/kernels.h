@@ -18,7 +18,8 @@
  * Inputs of a product, one vector of `columns` per token. value is always there; the rest is filled
  * by `quantise` for formats that need it: 16-bit integers q with a scale per block of 32 columns (its
  * largest magnitude over ACTIVATION_MAX), rounded to nearest even. q = 256 * high + low, in two planes
- * of signed bytes, because the machine multiplies bytes; sum adds up q over 16 columns.
+ * of signed bytes, because the machine multiplies bytes; sum adds up q over 16 columns. A block with an
+ * infinity or NaN has the scale NaN and all q 0, so that every product with it is NaN.
  *
  * 16 bits and not 8: with 8 the mean KL on SmolLM2 is 0.0023 and 3.1 % of the choices flip (as in
  * llama.cpp); with 16 it is below 0.00001 and none does (docs/ARCHITECTURE.md, "Numbers").

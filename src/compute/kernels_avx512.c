@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "half.h"
 #include "kernels.h"
 
 /*
@@ -42,8 +43,8 @@ INLINE token_blocks token_at(const activations *x, int32_t token) {
 }
 
 /* Sixteen activations as integers in two planes of bytes; returns their sum. */
-INLINE int32_t quantise16(const float *value, __m512 inverse, int8_t *high, int8_t *low) {
-    __m512i q = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(value), inverse));
+INLINE int32_t quantise16(const float *value, __m512 inverse, __mmask16 finite, int8_t *high, int8_t *low) {
+    __m512i q = _mm512_maskz_cvtps_epi32(finite, _mm512_mul_ps(_mm512_loadu_ps(value), inverse));
     __m512i upper = _mm512_srai_epi32(_mm512_add_epi32(q, _mm512_set1_epi32(128)), 8);
     __m512i lower = _mm512_sub_epi32(q, _mm512_slli_epi32(upper, 8));
     _mm_storeu_si128((__m128i *)(void *)high, _mm512_cvtepi32_epi8(upper));
@@ -51,18 +52,27 @@ INLINE int32_t quantise16(const float *value, __m512 inverse, int8_t *high, int8
     return _mm512_reduce_add_epi32(q);
 }
 
+/* Bits of the largest magnitude of a block: they compare like the magnitudes, what is not finite above the rest. */
+INLINE uint32_t largest_bits(const float *block) {
+    const __m512i magnitude = _mm512_set1_epi32(0x7FFFFFFF);
+    __m512i first = _mm512_and_si512(_mm512_loadu_si512(block), magnitude);
+    __m512i second = _mm512_and_si512(_mm512_loadu_si512(block + 16), magnitude);
+    return _mm512_reduce_max_epu32(_mm512_max_epu32(first, second));
+}
+
 static void quantise(const activations *x, int32_t token) {
     const float *value = x->value + (int64_t)token * x->columns;
     token_blocks in = token_at(x, token);
     for (int32_t b = 0; b < x->columns / PACK_BLOCK; b++) {
-        const float *block = value + b * PACK_BLOCK;
-        __m512 first = _mm512_abs_ps(_mm512_loadu_ps(block)), second = _mm512_abs_ps(_mm512_loadu_ps(block + 16));
-        float largest = _mm512_reduce_max_ps(_mm512_max_ps(first, second));
-        __m512 inverse = _mm512_set1_ps(largest > QUANTISE_FLOOR ? ACTIVATION_MAX / largest : 0);
-        in.scale[b] = largest / ACTIVATION_MAX;
+        uint32_t bits = largest_bits(value + b * PACK_BLOCK);
+        float largest = float_of_bits(bits);
+        bool finite = bits < FLOAT_INFINITY_BITS;
+        __m512 inverse = _mm512_set1_ps(finite && largest > QUANTISE_FLOOR ? ACTIVATION_MAX / largest : 0);
+        in.scale[b] = finite ? largest / ACTIVATION_MAX : NAN;
         for (int half = 0; half < 2; half++) {
             int32_t at = b * PACK_BLOCK + half * PACK_SUB_BLOCK;
-            in.sum[2 * b + half] = quantise16(value + at, inverse, in.high + at, in.low + at);
+            in.sum[2 * b + half] =
+                quantise16(value + at, inverse, finite ? (__mmask16)0xFFFF : 0, in.high + at, in.low + at);
         }
     }
 }

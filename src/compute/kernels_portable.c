@@ -25,16 +25,18 @@ static void quantise(const activations *x, int32_t token) {
     token_input in = input_of(x, token);
     const float *value = x->value + (int64_t)token * x->columns;
     for (int32_t b = 0; b < x->columns / PACK_BLOCK; b++) {
-        float largest = 0;
+        uint32_t bits = 0; /* magnitudes compare like their bits, and what is not finite is above the rest */
         for (int i = 0; i < PACK_BLOCK; i++) {
-            float magnitude = fabsf(value[b * PACK_BLOCK + i]);
-            if (magnitude > largest) largest = magnitude;
+            uint32_t magnitude = bits_of_float(value[b * PACK_BLOCK + i]) & 0x7FFFFFFF;
+            if (magnitude > bits) bits = magnitude;
         }
-        float inverse = largest > QUANTISE_FLOOR ? ACTIVATION_MAX / largest : 0;
-        in.scale[b] = largest / ACTIVATION_MAX;
+        float largest = float_of_bits(bits);
+        bool finite = bits < FLOAT_INFINITY_BITS;
+        float inverse = finite && largest > QUANTISE_FLOOR ? ACTIVATION_MAX / largest : 0;
+        in.scale[b] = finite ? largest / ACTIVATION_MAX : NAN;
         in.sum[2 * b] = in.sum[2 * b + 1] = 0;
         for (int i = 0; i < PACK_BLOCK; i++) {
-            int32_t q = (int32_t)lrintf(value[b * PACK_BLOCK + i] * inverse), high = (q + 128) >> 8;
+            int32_t q = finite ? (int32_t)lrintf(value[b * PACK_BLOCK + i] * inverse) : 0, high = (q + 128) >> 8;
             in.high[b * PACK_BLOCK + i] = (int8_t)high;
             in.low[b * PACK_BLOCK + i] = (int8_t)(q - 256 * high);
             in.sum[2 * b + i / PACK_SUB_BLOCK] += q;

@@ -33,20 +33,20 @@ static const struct preset *find_preset(const char *name, size_t size) {
     return NULL;
 }
 
-static int refuse_name(const char *name, size_t size, sereno_error *err) {
+static int refuse_name(const char *file, const char *name, size_t size, sereno_error *err) {
     char known[128] = "";
     for (size_t i = 0; i < sizeof presets / sizeof *presets; i++) {
         strncat(known, i ? ", " : "", sizeof known - strlen(known) - 1);
         strncat(known, presets[i].name, sizeof known - strlen(known) - 1);
     }
-    return err_set(err, SERENO_ERR_UNSUPPORTED, "pre-tokenizer '%.*s' is not supported; supported: %s",
+    return err_set(err, SERENO_ERR_UNSUPPORTED, "%s: pre-tokenizer '%.*s' is not supported; supported: %s", file,
                    (int)(size < 64 ? size : 64), name, known);
 }
 
-int pretokenizer_open(const char *name, size_t size, pretokenizer **out, sereno_error *err) {
+int pretokenizer_open(const char *file, const char *name, size_t size, pretokenizer **out, sereno_error *err) {
     *out = NULL;
     const struct preset *preset = find_preset(name, size);
-    if (!preset) return refuse_name(name, size, err);
+    if (!preset) return refuse_name(file, name, size, err);
     pretokenizer *p = calloc(1, sizeof *p);
     if (!p) return err_no_memory(err, "a pre-tokenizer", sizeof *p);
     for (int i = 0; i < MAX_STAGES && preset->stages[i]; i++) {

@@ -12,8 +12,8 @@
 
 typedef struct pretokenizer pretokenizer;
 
-/* name as in tokenizer.ggml.pre (size bytes); SERENO_ERR_UNSUPPORTED lists those known. */
-int pretokenizer_open(const char *name, size_t size, pretokenizer **out, sereno_error *err);
+/* name as in tokenizer.ggml.pre (size bytes) of `file`; SERENO_ERR_UNSUPPORTED lists those known. */
+int pretokenizer_open(const char *file, const char *name, size_t size, pretokenizer **out, sereno_error *err);
 void pretokenizer_close(pretokenizer **p);
 
 /* Called for each piece in order; stops cutting when it returns nonzero. */

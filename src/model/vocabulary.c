@@ -277,7 +277,7 @@ static int load_all(sereno_tokenizer *t, const gguf *g, sereno_error *err) {
                        (int)(model.size < 64 ? model.size : 64), model.data);
     }
     if ((status = gguf_get_string(g, "tokenizer.ggml.pre", &default_pre, &pre, err)) ||
-        (status = pretokenizer_open(pre.data, pre.size, &t->pre, err)) || (status = load_tokens(t, g, err)) ||
+        (status = pretokenizer_open(g->name, pre.data, pre.size, &t->pre, err)) || (status = load_tokens(t, g, err)) ||
         (status = load_merges(t, g, err)) || (status = load_special(t, err)) || (status = load_ends(t, g, err)) ||
         (status = load_id(t, g, "tokenizer.ggml.bos_token_id", &t->bos, err)) ||
         (status = gguf_get_bool(g, "tokenizer.ggml.add_bos_token", &no, &t->add_bos, err)) ||

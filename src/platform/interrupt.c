@@ -34,8 +34,8 @@ void interrupt_handle(void (*handler)(void *ctx), void *ctx) {
     set_action(on_signal);
 }
 
-void interrupt_default(void) {
-    set_action(SIG_DFL);
+void interrupt_ignore(void) {
+    set_action(SIG_IGN);
 }
 
 bool terminal_is(int fd) {

@@ -10,8 +10,8 @@
  */
 void interrupt_handle(void (*handler)(void *ctx), void *ctx);
 
-/* Gives the signals back their default: end the process. */
-void interrupt_default(void);
+/* From now on the signals do nothing: the context may go, and cleaning up is not cut short. */
+void interrupt_ignore(void);
 
 /* Whether a file descriptor is a terminal, and how many columns it has (80 when it does not say). */
 bool terminal_is(int fd);

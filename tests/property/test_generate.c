@@ -206,8 +206,10 @@ static void test_limits(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_text_is_a_pure_function), cmocka_unit_test(test_prefix_is_reused),
-        cmocka_unit_test(test_cancel_anywhere),         cmocka_unit_test(test_stop_strings),
+        cmocka_unit_test(test_text_is_a_pure_function),
+        cmocka_unit_test(test_prefix_is_reused),
+        cmocka_unit_test(test_cancel_anywhere),
+        cmocka_unit_test(test_stop_strings),
         cmocka_unit_test(test_limits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

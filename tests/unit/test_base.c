@@ -29,12 +29,36 @@ static void test_utf8_characters_survive(void **state) {
 
 static void test_utf8_refuses(void **state) {
     (void)state;
-    static const char *const bad[] = {"\x80", "\xBF", "\xC0\xAF", "\xC1\xBF", "\xE0\x9F\xBF", "\xF0\x8F\xBF\xBF",
-                                      "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xFF", "\xC3\x28", "\xE2\x28\xA1"};
+    static const char *const bad[] = {"\x80",
+                                      "\xBF",
+                                      "\xC0\xAF",
+                                      "\xC1\xBF",
+                                      "\xE0\x9F\xBF",
+                                      "\xF0\x8F\xBF\xBF",
+                                      "\xF4\x90\x80\x80",
+                                      "\xF5\x80\x80\x80",
+                                      "\xFF",
+                                      "\xC3\x28",
+                                      "\xE2\x28\xA1"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         assert_int_equal(utf8_decode(bad[i], strlen(bad[i])).kind, UTF8_INVALID);
     }
     assert_int_equal(utf8_valid_prefix("ab\xC3\xA9\xC3", 5), 4);
+}
+
+static void test_printable(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *wanted;
+    } cases[] = {{"plain \xC3\xA9", "plain \xC3\xA9"}, {"two\nlines\x1B[31m", "two?lines?[31m"},
+                 {"bad \xFF byte", "bad ? byte"},      {"cut \xE2\x82", "cut ??"},
+                 {"next\xC2\x85line", "next??line"},   {"", ""}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[64];
+        strcpy(text, cases[i].text);
+        utf8_make_printable(text);
+        assert_string_equal(text, cases[i].wanted);
+    }
 }
 
 static void test_half_is_exact_both_ways(void **state) {
@@ -104,7 +128,8 @@ static void test_histogram_quantiles(void **state) {
     qsort(values, N, sizeof *values, compare_u64);
     for (int i = 1; i <= N; i += 37) {
         uint64_t exact = values[i - 1], got = histogram_quantile(&h, (double)i / N);
-        if (got < exact || got - exact > exact / 60 + 1) fail_msg("%d: %llu for %llu", i, (long long)got, (long long)exact);
+        if (got < exact || got - exact > exact / 60 + 1)
+            fail_msg("%d: %llu for %llu", i, (long long)got, (long long)exact);
     }
 }
 
@@ -127,6 +152,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_utf8_characters_survive),
         cmocka_unit_test(test_utf8_refuses),
+        cmocka_unit_test(test_printable),
         cmocka_unit_test(test_half_is_exact_both_ways),
         cmocka_unit_test(test_half_rounds_to_nearest_even),
         cmocka_unit_test(test_philox_known_answers),

@@ -76,7 +76,11 @@ static int live_a_little(const char *path, sereno_error *error) {
     if (!status) status = sereno_generator_open(engine, sereno_model_tokenizer(model), 0, &generator, error);
     if (!status) {
         const char *const stops[] = {"never"};
-        sereno_request request = {.prompt = prompt, .n_prompt = 3, .max_tokens = 8, .stops = stops, .n_stops = 1,
+        sereno_request request = {.prompt = prompt,
+                                  .n_prompt = 3,
+                                  .max_tokens = 8,
+                                  .stops = stops,
+                                  .n_stops = 1,
                                   .sampler = sereno_sampler_defaults()};
         status = sereno_generate(generator, &request, &g, error);
     }
@@ -100,7 +104,8 @@ static void test_every_allocation_may_fail(void **state) {
         fail_after = -1;
         if (!status) break;
         n_failures++;
-        if (error.code != status || error.message[0] == '\0') fail_msg("allocation %ld: %d '%s'", n, status, error.message);
+        if (error.code != status || error.message[0] == '\0')
+            fail_msg("allocation %ld: %d '%s'", n, status, error.message);
         assert_true(n < 10000);
     }
     print_message("%d allocations failed one after the other\n", n_failures);
@@ -259,7 +264,8 @@ static void test_wrong_passes(void **state) {
     expect_refusal(e, (sereno_input[]){{-1, 0, -1, false}}, 1, SERENO_ERR_INVALID, "no such token");
     expect_refusal(e, (sereno_input[]){{40, 2, -1, false}}, 1, SERENO_ERR_INVALID, "no such sequence");
     expect_refusal(e, (sereno_input[]){{40, 0, 0, false}}, 1, SERENO_ERR_INVALID, "not an earlier input");
-    expect_refusal(e, (sereno_input[]){{40, 0, -1, false}, {40, 1, 0, false}}, 2, SERENO_ERR_INVALID, "another sequence");
+    expect_refusal(e, (sereno_input[]){{40, 0, -1, false}, {40, 1, 0, false}}, 2, SERENO_ERR_INVALID,
+                   "another sequence");
     for (int i = 0; i < 9; i++) {
         inputs[i] = (sereno_input){40, 0, i - 1, false};
     }
@@ -378,11 +384,16 @@ static void test_plans_cover_everything(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nothing_is_allocated_in_a_pass), cmocka_unit_test(test_every_allocation_may_fail),
-        cmocka_unit_test(test_boundaries_are_reported),        cmocka_unit_test(test_abandon_at_every_boundary),
-        cmocka_unit_test(test_sleep_verdict_parks_everyone),   cmocka_unit_test(test_compute_threads_are_idle_class),
-        cmocka_unit_test(test_wrong_passes),                   cmocka_unit_test(test_option_ranges),
-        cmocka_unit_test(test_loading_can_be_given_up),        cmocka_unit_test(test_plans_cover_everything),
+        cmocka_unit_test(test_nothing_is_allocated_in_a_pass),
+        cmocka_unit_test(test_every_allocation_may_fail),
+        cmocka_unit_test(test_boundaries_are_reported),
+        cmocka_unit_test(test_abandon_at_every_boundary),
+        cmocka_unit_test(test_sleep_verdict_parks_everyone),
+        cmocka_unit_test(test_compute_threads_are_idle_class),
+        cmocka_unit_test(test_wrong_passes),
+        cmocka_unit_test(test_option_ranges),
+        cmocka_unit_test(test_loading_can_be_given_up),
+        cmocka_unit_test(test_plans_cover_everything),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

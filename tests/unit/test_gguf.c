@@ -245,12 +245,9 @@ static void test_writer_leaves_nothing_half_made(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_header),
-        cmocka_unit_test(test_keys),
-        cmocka_unit_test(test_tensors),
-        cmocka_unit_test(test_truncated_anywhere),
-        cmocka_unit_test(test_typed_reads),
-        cmocka_unit_test(test_writer_leaves_nothing_half_made),
+        cmocka_unit_test(test_header),      cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_tensors),     cmocka_unit_test(test_truncated_anywhere),
+        cmocka_unit_test(test_typed_reads), cmocka_unit_test(test_writer_leaves_nothing_half_made),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

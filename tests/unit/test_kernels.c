@@ -112,7 +112,8 @@ static void check_product(const fixture *f, const float *out, const char *type) 
             }
             double error = fabs(out[t * ROWS + row] - sum);
             if (!(error <= 1e-3 * magnitude + 1e-9)) {
-                fail_msg("%s %s token %d row %d: %g for %g", f->isa->name, type, t, row, (double)out[t * ROWS + row], sum);
+                fail_msg("%s %s token %d row %d: %g for %g", f->isa->name, type, t, row, (double)out[t * ROWS + row],
+                         sum);
             }
         }
     }
@@ -160,6 +161,28 @@ static void test_quantise(void **state) {
                 sum += 256 * f.x.high[c] + f.x.low[c];
             }
             assert_int_equal(f.x.sum[s], sum);
+        }
+        close_fixture(&f);
+    }
+}
+
+/* One value that is no number makes every product of its token no number, and no other token's. */
+static void test_not_a_number_spreads(void **state) {
+    (void)state;
+    static const float bad[] = {NAN, INFINITY, -INFINITY};
+    const kernels *isas[8];
+    int n_isas = kernels_available(isas, 8);
+    rng r = {test_seed()};
+    for (int i = 0; i < n_isas * N_TYPES; i++) {
+        fixture f = open_fixture(&r, isas[i / N_TYPES], types[i % N_TYPES]);
+        f.x.value[5 * COLUMNS + rng_below(&r, COLUMNS)] = bad[i % 3];
+        f.isa->quantise(&f.x, 5);
+        float out[TOKENS * ROWS];
+        multiply(&f, 0, TOKENS, out);
+        for (int t = 0; t < TOKENS; t++) {
+            for (int row = 0; row < ROWS; row++) {
+                assert_int_equal(isfinite(out[t * ROWS + row]) != 0, t != 5);
+            }
         }
         close_fixture(&f);
     }
@@ -235,7 +258,8 @@ static void test_attention(void **state) {
             isas[i]->attend(&b, scores, moved_out);
             assert_memory_equal(out, moved_out, (size_t)dim * sizeof *out);
             for (int d = 0; d < dim; d++) {
-                if (!(fabs(out[d] - wanted[d]) < 2e-5)) fail_msg("%s: %g for %g", isas[i]->name, (double)out[d], wanted[d]);
+                if (!(fabs(out[d] - wanted[d]) < 2e-5))
+                    fail_msg("%s: %g for %g", isas[i]->name, (double)out[d], wanted[d]);
             }
         }
     }
@@ -278,8 +302,11 @@ static void test_choice_of_kernels(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_products),    cmocka_unit_test(test_quantise),
-        cmocka_unit_test(test_attention),   cmocka_unit_test(test_elementwise),
+        cmocka_unit_test(test_products),
+        cmocka_unit_test(test_quantise),
+        cmocka_unit_test(test_not_a_number_spreads),
+        cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_elementwise),
         cmocka_unit_test(test_choice_of_kernels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -120,9 +120,12 @@ static void test_check_names_the_range(void **state) {
         sereno_sampler s;
         const char *part;
     } cases[] = {
-        {{.temperature = -0.1f}, "temperature is -0.1"}, {{.temperature = NAN}, "temperature is"},
-        {{.temperature = 101}, "0 to 100"},              {{.top_p = 1.5f}, "top-p is 1.5"},
-        {{.min_p = NAN}, "min-p is"},                    {{.top_k = -1}, "top-k is -1"},
+        {{.temperature = -0.1f}, "temperature is -0.1"},
+        {{.temperature = NAN}, "temperature is"},
+        {{.temperature = 101}, "0 to 100"},
+        {{.top_p = 1.5f}, "top-p is 1.5"},
+        {{.min_p = NAN}, "min-p is"},
+        {{.top_k = -1}, "top-k is -1"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         sereno_error error = {0};
@@ -135,8 +138,10 @@ static void test_check_names_the_range(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_greedy),       cmocka_unit_test(test_only_allowed_tokens),
-        cmocka_unit_test(test_distribution), cmocka_unit_test(test_bad_numbers),
+        cmocka_unit_test(test_greedy),
+        cmocka_unit_test(test_only_allowed_tokens),
+        cmocka_unit_test(test_distribution),
+        cmocka_unit_test(test_bad_numbers),
         cmocka_unit_test(test_check_names_the_range),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,8 +29,7 @@ static void count_tile(void *ctx, int32_t tile, int32_t member) {
     (void)member;
     atomic_fetch_add(&t->seen[tile], 1);
     t->plain[tile]++;
-    for (volatile int i = 0; i < t->spin * (tile % 3); i++) {
-    }
+    for (volatile int i = 0; i < t->spin * (tile % 3); i++) {}
 }
 
 /* Each tile exactly once, in thousands of jobs of all sizes, with members that park and wake in between. */
@@ -140,8 +139,9 @@ static void test_bad_options(void **state) {
 
 static void test_schedstat(void **state) {
     (void)state;
-    static const char *const bad[] = {"", "\n", "1 2", "1 2 \n", "1 2 3", "-1 2 3\n", "1  2 3\n", "1 2 3\nx",
-                                      "99999999999999999999 2 3\n", "a b c\n"};
+    static const char *const bad[] = {
+        "",       "\n", "1 2", "1 2 \n", "1 2 3", "-1 2 3\n", "1  2 3\n", "1 2 3\nx", "99999999999999999999 2 3\n",
+        "a b c\n"};
     schedstat s = {7, 7};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         assert_false(schedstat_parse(bad[i], strlen(bad[i]), &s));

@@ -259,8 +259,8 @@ static void test_reference_tokens(void **state) {
     int compared = 0, refused = 0;
     sereno_tokenizer *t = (sereno_tokenizer *)(uintptr_t)sereno_model_tokenizer(model);
     pretokenizer *own = t->pre, *pres[2];
-    assert_ok(pretokenizer_open("gpt-2", 5, &pres[0], err));
-    assert_ok(pretokenizer_open("smollm", 6, &pres[1], err));
+    assert_ok(pretokenizer_open("test", "gpt-2", 5, &pres[0], err));
+    assert_ok(pretokenizer_open("test", "smollm", 6, &pres[1], err));
     for (uint32_t i = 0; i < n_cases; i++) {
         uint32_t n_bytes, n_tokens;
         t->pre = pres[*at];
@@ -298,7 +298,8 @@ static void test_chat_of_the_real_model(void **state) {
     const char whole[] = "<|im_start|>user\nHi there!<|im_end|>\n<|im_start|>assistant\n";
     sereno_tokens parts = {0}, at_once = encode(t, whole, strlen(whole), true);
     assert_int_equal(chat.kind, SERENO_CHAT_CHATML);
-    assert_int_equal(chat.default_system_size, strlen("You are a helpful AI assistant named SmolLM, trained by Hugging Face"));
+    assert_int_equal(chat.default_system_size,
+                     strlen("You are a helpful AI assistant named SmolLM, trained by Hugging Face"));
     assert_memory_equal(chat.default_system, "You are a helpful AI", 20);
     assert_ok(sereno_chat_message(t, "user", "Hi there!", 9, &parts, err));
     assert_ok(sereno_chat_begin_answer(t, &parts, err));
