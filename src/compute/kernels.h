@@ -32,6 +32,7 @@ typedef struct activations {
     float *value;       /* [token][columns] */
     int8_t *high, *low; /* [token][columns] */
     float *scale;       /* [token][columns / 32] */
+    float *scaled_sum;  /* [token][columns / 32]: scale times the sum of q */
     int32_t *sum;       /* [token][columns / 16] */
 } activations;
 
@@ -65,7 +66,7 @@ typedef struct kernels {
     const char *name;
     kernel_rates rates;
 
-    /* Fills high, low, scale and sum of one token from its value. columns is a multiple of 32. */
+    /* Fills high, low, scale, scaled_sum and sum of one token from its value. columns is a multiple of 32. */
     void (*quantise)(const activations *x, int32_t token);
 
     /* out[token * stride + row] for the rows of one tile; rows past the matrix are not written. */

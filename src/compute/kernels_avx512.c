@@ -13,6 +13,8 @@
 enum { GROUP = 8, PREFETCH_BYTES = 2304 };
 
 #define INLINE static inline __attribute__((always_inline))
+/* Before loops over the tokens of a group, whose number is a constant: what they carry then stays in registers. */
+#define UNROLL _Pragma("GCC unroll 8")
 
 /* Four consecutive activations in every lane. */
 INLINE __m512i broadcast4(const int8_t *q) {
@@ -33,13 +35,14 @@ INLINE __m512 load_bfloats(const uint8_t *p) {
 /* Where the integers of one token lie. */
 typedef struct token_blocks {
     int8_t *high, *low;
-    float *scale;
+    float *scale, *scaled_sum;
     int32_t *sum;
 } token_blocks;
 
 INLINE token_blocks token_at(const activations *x, int32_t token) {
     int64_t at = (int64_t)token * x->columns;
-    return (token_blocks){x->high + at, x->low + at, x->scale + at / PACK_BLOCK, x->sum + at / PACK_SUB_BLOCK};
+    return (token_blocks){x->high + at, x->low + at, x->scale + at / PACK_BLOCK, x->scaled_sum + at / PACK_BLOCK,
+                          x->sum + at / PACK_SUB_BLOCK};
 }
 
 /* Sixteen activations as integers in two planes of bytes; returns their sum. */
@@ -69,11 +72,13 @@ static void quantise(const activations *x, int32_t token) {
         bool finite = bits < FLOAT_INFINITY_BITS;
         __m512 inverse = _mm512_set1_ps(finite && largest > QUANTISE_FLOOR ? ACTIVATION_MAX / largest : 0);
         in.scale[b] = finite ? largest / ACTIVATION_MAX : NAN;
+        UNROLL
         for (int half = 0; half < 2; half++) {
             int32_t at = b * PACK_BLOCK + half * PACK_SUB_BLOCK;
             in.sum[2 * b + half] =
                 quantise16(value + at, inverse, finite ? (__mmask16)0xFFFF : 0, in.high + at, in.low + at);
         }
+        in.scaled_sum[b] = in.scale[b] * (float)(in.sum[2 * b] + in.sum[2 * b + 1]);
     }
 }
 
@@ -94,6 +99,7 @@ INLINE void group_float(pack_format format, const packed_matrix *w, int32_t tile
     const uint8_t *data = w->data + (size_t)tile * w->tile_bytes;
     const size_t bytes = format == PACK_F32 ? 64 : 32;
     __m512 even[GROUP], odd[GROUP];
+    UNROLL
     for (int i = 0; i < n; i++) {
         even[i] = odd[i] = _mm512_setzero_ps();
     }
@@ -102,12 +108,14 @@ INLINE void group_float(pack_format format, const packed_matrix *w, int32_t tile
         __m512 first = load_floats(format, data), second = load_floats(format, data + bytes);
         _mm_prefetch((const char *)data + PREFETCH_BYTES, _MM_HINT_T0);
         if (format == PACK_F32) _mm_prefetch((const char *)data + PREFETCH_BYTES + 64, _MM_HINT_T0);
+        UNROLL
         for (int i = 0; i < n; i++) {
             const float *x = value + (int64_t)i * w->columns + c;
             even[i] = _mm512_fmadd_ps(first, _mm512_set1_ps(x[0]), even[i]);
             odd[i] = _mm512_fmadd_ps(second, _mm512_set1_ps(x[1]), odd[i]);
         }
     }
+    UNROLL
     for (int i = 0; i < n; i++) {
         if (c < w->columns) {
             __m512 x = _mm512_set1_ps(value[(int64_t)i * w->columns + c]);
@@ -121,6 +129,7 @@ INLINE void group_float(pack_format format, const packed_matrix *w, int32_t tile
 /* offset + products of n vectors of weights (four columns each) with both planes of activations. */
 INLINE __m512i dot_planes(__m512i offset, const __m512i *weight, const int8_t *high, const int8_t *low, int n) {
     __m512i upper = _mm512_setzero_si512(), lower = offset;
+    UNROLL
     for (int v = 0; v < n; v++) {
         upper = _mm512_dpbusd_epi32(upper, weight[v], broadcast4(high + 4 * v));
         lower = _mm512_dpbusd_epi32(lower, weight[v], broadcast4(low + 4 * v));
@@ -128,7 +137,7 @@ INLINE __m512i dot_planes(__m512i offset, const __m512i *weight, const int8_t *h
     return _mm512_add_epi32(_mm512_slli_epi32(upper, 8), lower);
 }
 
-/* Nibbles are 0..15; Q4 means them less 8, which is taken from the sum of the activations. */
+/* Nibbles are 0..15; Q4 means them less 8, which is a minimum of -8 scales. */
 INLINE void group_nibbles(bool with_minimum, const packed_matrix *w, int32_t tile, const activations *x, int32_t first,
                           int n, float *out, int64_t stride) {
     const size_t block_bytes = with_minimum ? 320 : 288;
@@ -136,12 +145,14 @@ INLINE void group_nibbles(bool with_minimum, const packed_matrix *w, int32_t til
     const __m512i mask = _mm512_set1_epi8(0x0F);
     token_blocks token[GROUP];
     __m512 row_sum[GROUP];
+    UNROLL
     for (int i = 0; i < n; i++) {
         token[i] = token_at(x, first + i);
         row_sum[i] = _mm512_setzero_ps();
     }
     for (int32_t b = 0; b < w->columns / PACK_BLOCK; b++, data += block_bytes) {
         __m512i weight[8]; /* columns 4v .. 4v + 3 of the block */
+        UNROLL
         for (int v = 0; v < 4; v++) {
             __m512i both = _mm512_loadu_si512(data + 64 * v);
             weight[v] = _mm512_and_si512(both, mask);
@@ -149,19 +160,17 @@ INLINE void group_nibbles(bool with_minimum, const packed_matrix *w, int32_t til
             _mm_prefetch((const char *)data + PREFETCH_BYTES + 64 * v, _MM_HINT_T0);
         }
         __m512 scale = load_halves(data + 256);
+        __m512 minimum = with_minimum ? load_halves(data + 288) : _mm512_mul_ps(scale, _mm512_set1_ps(-8.0f));
+        UNROLL
         for (int i = 0; i < n; i++) {
-            int32_t total = token[i].sum[2 * b] + token[i].sum[2 * b + 1];
-            __m512i offset = with_minimum ? _mm512_setzero_si512() : _mm512_set1_epi32(-8 * total);
-            __m512i dot = dot_planes(offset, weight, token[i].high + b * PACK_BLOCK, token[i].low + b * PACK_BLOCK, 8);
-            float token_scale = token[i].scale[b];
-            row_sum[i] =
-                _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), _mm512_mul_ps(scale, _mm512_set1_ps(token_scale)), row_sum[i]);
-            if (with_minimum) {
-                row_sum[i] =
-                    _mm512_fmadd_ps(load_halves(data + 288), _mm512_set1_ps(token_scale * (float)total), row_sum[i]);
-            }
+            int32_t at = b * PACK_BLOCK;
+            __m512i dot = dot_planes(_mm512_setzero_si512(), weight, token[i].high + at, token[i].low + at, 8);
+            __m512 token_scale = _mm512_mul_ps(scale, _mm512_set1_ps(token[i].scale[b]));
+            row_sum[i] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), token_scale, row_sum[i]);
+            row_sum[i] = _mm512_fmadd_ps(minimum, _mm512_set1_ps(token[i].scaled_sum[b]), row_sum[i]);
         }
     }
+    UNROLL
     for (int i = 0; i < n; i++) {
         _mm512_mask_storeu_ps(out + i * stride + tile * PACK_TILE_ROWS, rows_mask(w, tile), row_sum[i]);
     }
@@ -175,18 +184,22 @@ INLINE void group_bytes(bool sub_scales, const packed_matrix *w, int32_t tile, c
     const __m512i flip = _mm512_set1_epi8((char)0x80);
     token_blocks token[GROUP];
     __m512 row_sum[GROUP];
+    UNROLL
     for (int i = 0; i < n; i++) {
         token[i] = token_at(x, first + i);
         row_sum[i] = _mm512_setzero_ps();
     }
     for (int32_t b = 0; b < w->columns / PACK_BLOCK; b++, data += block_bytes) {
         __m512i weight[8];
+        UNROLL
         for (int v = 0; v < 8; v++) {
             weight[v] = _mm512_xor_si512(_mm512_loadu_si512(data + 64 * v), flip);
             _mm_prefetch((const char *)data + PREFETCH_BYTES + 64 * v, _MM_HINT_T0);
         }
+        UNROLL
         for (int i = 0; i < n; i++) {
             __m512i dot[2];
+            UNROLL
             for (int half = 0; half < 2; half++) {
                 int32_t at = b * PACK_BLOCK + half * PACK_SUB_BLOCK;
                 __m512i offset = _mm512_set1_epi32(-128 * token[i].sum[2 * b + half]);
@@ -204,6 +217,7 @@ INLINE void group_bytes(bool sub_scales, const packed_matrix *w, int32_t tile, c
             }
         }
     }
+    UNROLL
     for (int i = 0; i < n; i++) {
         _mm512_mask_storeu_ps(out + i * stride + tile * PACK_TILE_ROWS, rows_mask(w, tile), row_sum[i]);
     }

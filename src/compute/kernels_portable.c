@@ -8,13 +8,14 @@
 /* Where the integers of one token lie. */
 typedef struct token_input {
     int8_t *high, *low;
-    float *scale;
+    float *scale, *scaled_sum;
     int32_t *sum;
 } token_input;
 
 static token_input input_of(const activations *x, int32_t token) {
     int64_t at = (int64_t)token * x->columns;
-    return (token_input){x->high + at, x->low + at, x->scale + at / PACK_BLOCK, x->sum + at / PACK_SUB_BLOCK};
+    return (token_input){x->high + at, x->low + at, x->scale + at / PACK_BLOCK, x->scaled_sum + at / PACK_BLOCK,
+                         x->sum + at / PACK_SUB_BLOCK};
 }
 
 static inline int16_t activation(const token_input *in, int32_t column) {
@@ -41,6 +42,7 @@ static void quantise(const activations *x, int32_t token) {
             in.low[b * PACK_BLOCK + i] = (int8_t)(q - 256 * high);
             in.sum[2 * b + i / PACK_SUB_BLOCK] += q;
         }
+        in.scaled_sum[b] = in.scale[b] * (float)(in.sum[2 * b] + in.sum[2 * b + 1]);
     }
 }
 
@@ -137,7 +139,6 @@ static inline void unpack_block(pack_format format, const uint8_t *block, unpack
 static inline void add_block(pack_format format, const unpacked_block *w, const token_input *in, int32_t b,
                              float row_sum[PACK_TILE_ROWS]) {
     int32_t dot[2][PACK_TILE_ROWS] = {{0}};
-    float total = (float)(in->sum[2 * b] + in->sum[2 * b + 1]);
     for (int c = 0; c < PACK_BLOCK; c++) {
         int16_t q = activation(in, b * PACK_BLOCK + c);
         for (int r = 0; r < PACK_TILE_ROWS; r++) {
@@ -150,7 +151,7 @@ static inline void add_block(pack_format format, const unpacked_block *w, const 
         } else {
             row_sum[r] += (float)(dot[0][r] + dot[1][r]) * (w->scale[0][r] * in->scale[b]);
         }
-        if (format == PACK_Q4M) row_sum[r] += w->minimum[r] * (in->scale[b] * total);
+        if (format == PACK_Q4M) row_sum[r] += w->minimum[r] * in->scaled_sum[b];
     }
 }
 

@@ -33,6 +33,7 @@ int scratch_open(scratch *s, const sereno_model_info *m, int32_t n_ctx, int32_t 
         {&s->angles, BATCH_MAX * (size_t)m->rope_dims},
         {&s->scores, (size_t)n_threads * (size_t)s->scores_stride},
         {&s->act.scale, BATCH_MAX * widest / PACK_BLOCK},
+        {&s->act.scaled_sum, BATCH_MAX * widest / PACK_BLOCK},
         {(float **)(void *)&s->act.sum, BATCH_MAX * widest / PACK_SUB_BLOCK},
         {(float **)(void *)&s->act.high, BATCH_MAX * widest / sizeof(float)},
         {(float **)(void *)&s->act.low, BATCH_MAX * widest / sizeof(float)},

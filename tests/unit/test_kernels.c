@@ -67,6 +67,7 @@ static fixture open_fixture(rng *r, const kernels *isa, tensor_type type) {
                         .high = allocate(TOKENS * COLUMNS),
                         .low = allocate(TOKENS * COLUMNS),
                         .scale = allocate(TOKENS * COLUMNS / PACK_BLOCK * sizeof(float)),
+                        .scaled_sum = allocate(TOKENS * COLUMNS / PACK_BLOCK * sizeof(float)),
                         .sum = allocate(TOKENS * COLUMNS / PACK_SUB_BLOCK * sizeof(int32_t))};
     for (int i = 0; i < TOKENS * COLUMNS; i++) {
         f.x.value[i] = rng_signed_unit(r) * (rng_below(r, 50) ? 1 : 30); /* with outliers */
@@ -86,6 +87,7 @@ static void close_fixture(fixture *f) {
     free(f->x.high);
     free(f->x.low);
     free(f->x.scale);
+    free(f->x.scaled_sum);
     free(f->x.sum);
 }
 
@@ -95,6 +97,7 @@ static void multiply(const fixture *f, int32_t first, int32_t n, float *out) {
     x.high += (int64_t)first * COLUMNS;
     x.low += (int64_t)first * COLUMNS;
     x.scale += (int64_t)first * (COLUMNS / PACK_BLOCK);
+    x.scaled_sum += (int64_t)first * (COLUMNS / PACK_BLOCK);
     x.sum += (int64_t)first * (COLUMNS / PACK_SUB_BLOCK);
     for (int32_t tile = 0; tile < f->m.n_tiles; tile++) {
         f->isa->matmul[f->m.format](&f->m, tile, &x, n, out, ROWS);
