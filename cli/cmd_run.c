@@ -7,7 +7,7 @@
 
 #include "command.h"
 #include "cpu.h"
-#include "error.h"
+#include "errors.h"
 #include "interrupt.h"
 #include "procfs.h"
 #include "sereno/sereno.h"

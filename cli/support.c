@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "error.h"
+#include "errors.h"
 #include "interrupt.h"
 #include "sereno/clock.h"
 #include "utf8.h"

@@ -8,9 +8,8 @@
 
 /*
  * Tokenizes, and checks that the tokens' bytes are the text again and that they stream as valid UTF-8.
- * False when the vocabulary lacks a byte of the text. well_formed: control tokens are spelled like no
- * byte and no merge of the vocabulary, so that none may come out unless asked for.
+ * No control token comes out unless asked for. False when the vocabulary lacks a byte of the text.
  */
-bool check_text(const sereno_tokenizer *t, const char *text, size_t size, bool parse_special, bool well_formed);
+bool check_text(const sereno_tokenizer *t, const char *text, size_t size, bool parse_special);
 
 #endif

@@ -43,14 +43,14 @@ SERENO_API bool sereno_token_is_end(const sereno_tokenizer *t, int32_t id);
 SERENO_API sereno_token_kind sereno_token_kind_of(const sereno_tokenizer *t, int32_t id); /* 0 <= id < size */
 /* The token's bytes (not terminated, perhaps part of a character); *size is set. 0 <= id < size. */
 SERENO_API const char *sereno_token_bytes(const sereno_tokenizer *t, int32_t id, size_t *size);
-/* Id of the token with exactly these bytes, lowest first, or -1. */
+/* Id of the token with exactly these bytes, or -1. Text before control tokens, then the lowest id. */
 SERENO_API int32_t sereno_token_find(const sereno_tokenizer *t, const char *bytes, size_t size);
 
 /*
  * Appends the tokens of size bytes of text. Control tokens written out in the text ("<|im_end|>")
  * become those tokens if parse_special, and plain text otherwise. Adds no beginning or end token.
  * SERENO_ERR_UNSUPPORTED: the vocabulary lacks a token for a byte of the text (SmolLM2's lacks some
- * control characters); nothing is dropped silently.
+ * control characters); nothing is dropped silently. On failure `out` is as it was.
  */
 SERENO_API int sereno_tokenize(const sereno_tokenizer *t, const char *text, size_t size, bool parse_special,
                                sereno_tokens *out, sereno_error *err);

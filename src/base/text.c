@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "error.h"
+#include "errors.h"
 
 /* Room for `needed` elements of `width` bytes: capacity doubles, so that appending is O(1) on average. */
 static int grow(void **data, size_t *capacity, size_t needed, size_t width, const char *what, sereno_error *err) {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "cpu.h"
-#include "error.h"
+#include "errors.h"
 
 extern const kernels kernels_portable;
 #ifdef SERENO_HAVE_AVX512

@@ -225,8 +225,8 @@ INLINE void group_bytes(bool sub_scales, const packed_matrix *w, int32_t tile, c
 
 /* Runs `call` for groups of tokens with n a constant of the compiler, so that a group's sums stay in registers. */
 #define GROUP_CASE(size, call)                                                                                         \
-    case size: {                                                                                                       \
-        enum { n = size };                                                                                             \
+    case (size): {                                                                                                     \
+        enum { n = (size) };                                                                                           \
         call;                                                                                                          \
         break;                                                                                                         \
     }

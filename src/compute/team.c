@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "error.h"
+#include "errors.h"
 #include "futex.h"
 #include "procfs.h"
 #include "sereno/clock.h"
@@ -197,13 +197,13 @@ void team_close(team **team_) {
 
 static void wait_for_tiles(team *t, uint32_t n_tiles) {
     uint64_t start = 0;
-    uint32_t done;
-    for (unsigned i = 0; (done = atomic_load_explicit(&t->done, memory_order_acquire)) != n_tiles; i++) {
+    for (unsigned i = 0; atomic_load_explicit(&t->done, memory_order_acquire) != n_tiles; i++) {
         cpu_relax();
         if (i % 32 != 0) continue;
         uint64_t now = sereno_now_ns(t->clock);
         if (start == 0) start = now;
         if (now - start < t->spin_ns_max) continue;
+        uint32_t done;
         atomic_store_explicit(&t->owner_parked, 1, memory_order_seq_cst);
         while ((done = atomic_load_explicit(&t->done, memory_order_seq_cst)) != n_tiles) {
             futex_wait(&t->done, done, FUTEX_FOREVER);

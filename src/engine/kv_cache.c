@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "error.h"
+#include "errors.h"
 
 static size_t plane_size(const kv_cache *kv) {
     return (size_t)kv->n_slots * (size_t)kv->head_dim;
@@ -18,12 +18,12 @@ int kv_open(kv_cache *kv, const sereno_model_info *model, int32_t n_ctx, int32_t
     kv->length = calloc((size_t)n_sequences, sizeof *kv->length);
     size_t planes = (size_t)n_sequences * model->n_layers * model->n_kv_heads * 2;
     size_t size = planes * plane_size(kv) * sizeof(uint16_t);
-    if (!kv->length || !memory_open(&kv->storage, size, MEMORY_SPARSE)) return err_no_memory(err, "the KV cache", size);
+    if (!kv->length || !region_open(&kv->storage, size, REGION_SPARSE)) return err_no_memory(err, "the KV cache", size);
     return SERENO_OK;
 }
 
 void kv_close(kv_cache *kv) {
-    memory_close(&kv->storage);
+    region_close(&kv->storage);
     free(kv->length);
     *kv = (kv_cache){0};
 }

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "memory.h"
+#include "region.h"
 #include "sereno/engine.h"
 
 enum { KV_SLACK = SERENO_PREFILL_BATCH_MAX };
@@ -16,7 +16,7 @@ enum { KV_SLACK = SERENO_PREFILL_BATCH_MAX };
 typedef struct kv_cache {
     int32_t n_layers, n_heads, head_dim, n_slots, n_sequences;
     int32_t *length; /* kept tokens of each sequence */
-    memory storage;
+    region storage;
 } kv_cache;
 
 int kv_open(kv_cache *kv, const sereno_model_info *model, int32_t n_ctx, int32_t n_sequences, sereno_error *err);

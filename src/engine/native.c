@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "error.h"
+#include "errors.h"
 
 enum { SEQUENCES_MAX = 64, SAMPLE_INTERVAL_NS = 2000000 };
 
@@ -217,7 +217,7 @@ static void native_close(sereno_engine *base) {
     plans_close(&e->plans);
     kv_close(&e->kv);
     scratch_close(&e->scratch);
-    memory_close(&e->logits);
+    region_close(&e->logits);
     free(e->pending);
     free(e);
 }
@@ -280,7 +280,7 @@ static int open_parts(native_engine *e, const sereno_engine_options *o, sereno_e
     }
     size_t logits_bytes = (size_t)BATCH_MAX * m->n_vocab * sizeof(float);
     e->pending = calloc((size_t)o->n_sequences, sizeof *e->pending);
-    if (!e->pending || !memory_open(&e->logits, logits_bytes, MEMORY_SPARSE))
+    if (!e->pending || !region_open(&e->logits, logits_bytes, REGION_SPARSE))
         return err_no_memory(err, "logits", logits_bytes);
     e->info = (sereno_engine_info){
         .isa = e->kernels->name,

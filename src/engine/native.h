@@ -22,7 +22,7 @@ typedef struct placed_input {
 
 /* Activations of a pass, [token][size]; all part of one block of memory. */
 typedef struct scratch {
-    memory storage;
+    region storage;
     float *x;         /* residual stream, n_embd */
     float *normed;    /* n_embd */
     float *q;         /* n_heads * head_dim */
@@ -53,7 +53,7 @@ typedef struct native_engine {
     int32_t n_logits;
     int32_t logits_input[BATCH_MAX]; /* input of each row of logits */
     int32_t logits_row[BATCH_MAX];   /* row of each input, or -1 */
-    memory logits;                   /* [row][n_vocab] floats */
+    region logits;                   /* [row][n_vocab] floats */
     bool *pending;                   /* by sequence: it has computed tokens that may be kept */
     /* Team's figures as last read. */
     uint64_t cpu_ns, run_delay_ns, sampled_ns;

@@ -1,8 +1,9 @@
 #include "plan.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
-#include "error.h"
+#include "errors.h"
 
 static const int32_t batches[] = {1, 2, 4, 8, 16, 32, 64, SERENO_PREFILL_BATCH_MAX};
 
@@ -98,6 +99,7 @@ static void add_operations(const cutter *c, plan *p) {
 
 static int build(const cutter *c, plan *p, sereno_error *err) {
     add_operations(c, p);
+    assert(p->n > 0);
     p->subgraphs = calloc((size_t)p->n, sizeof *p->subgraphs);
     if (!p->subgraphs) return err_no_memory(err, "a plan", (size_t)p->n * sizeof *p->subgraphs);
     add_operations(c, p);
@@ -111,7 +113,7 @@ int plans_open(plan_set *set, const weights *w, const sereno_model_info *model, 
     for (int64_t context = CONTEXT_MIN; context < n_ctx; context *= CONTEXT_STEP) {
         set->n_contexts++;
     }
-    set->plans = calloc((size_t)(set->n_batches * set->n_contexts), sizeof *set->plans);
+    set->plans = calloc((size_t)set->n_batches * (size_t)set->n_contexts, sizeof *set->plans);
     if (!set->plans) return err_no_memory(err, "the plans", sizeof *set->plans);
     int status = SERENO_OK;
     for (int32_t b = 0; b < set->n_batches; b++) {

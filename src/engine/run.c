@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "error.h"
+#include "errors.h"
 #include "native.h"
 #include "ops.h"
 
@@ -42,7 +42,7 @@ int scratch_open(scratch *s, const sereno_model_info *m, int32_t n_ctx, int32_t 
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         total += padded(parts[i].n);
     }
-    if (!memory_open(&s->storage, total * sizeof(float), MEMORY_SPARSE)) {
+    if (!region_open(&s->storage, total * sizeof(float), REGION_SPARSE)) {
         return err_no_memory(err, "activations", total * sizeof(float));
     }
     float *at = (float *)(void *)s->storage.data;
@@ -54,7 +54,7 @@ int scratch_open(scratch *s, const sereno_model_info *m, int32_t n_ctx, int32_t 
 }
 
 void scratch_close(scratch *s) {
-    memory_close(&s->storage);
+    region_close(&s->storage);
     *s = (scratch){0};
 }
 
@@ -208,7 +208,7 @@ void native_run_subgraph(native_engine *e, const subgraph *s, int32_t batch) {
         p.out[1] = m->k;
         p.out[2] = m->v;
         run_product(e, s, &p);
-        if (s->last) for_each(e, 0, e->n_inputs, store_token, (void *)(uintptr_t)&s->layer);
+        if (s->last) for_each(e, 0, e->n_inputs, store_token, (void *)&s->layer);
         break;
     case SERENO_SUBGRAPH_ATTENTION: {
         attention a = {s->layer, batch};

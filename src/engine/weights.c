@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "error.h"
+#include "errors.h"
 
 static const layer_tensor source_of[WEIGHT_MATRICES] = {
     [WEIGHT_Q] = LAYER_Q,       [WEIGHT_K] = LAYER_K,   [WEIGHT_V] = LAYER_V,       [WEIGHT_ATTN_OUT] = LAYER_ATTN_OUT,
@@ -42,7 +42,7 @@ static int allocate(weights *w, const sereno_model *model, sereno_error *err) {
     w->head = describe(model->tensor[GLOBAL_OUTPUT]);
     w->embedding = model->tensor[GLOBAL_TOKEN_EMBD];
     size += pack_bytes(&w->head);
-    if (!memory_open(&w->packed, size, MEMORY_FULL)) return err_no_memory(err, "the packed weights", size);
+    if (!region_open(&w->packed, size, REGION_FULL)) return err_no_memory(err, "the packed weights", size);
     return SERENO_OK;
 }
 
@@ -91,7 +91,7 @@ int weights_open(weights *w, const sereno_model *model, const sereno_engine_opti
 }
 
 void weights_close(weights *w) {
-    memory_close(&w->packed);
+    region_close(&w->packed);
     free(w->norms);
     free(w->layers);
     *w = (weights){0};

@@ -2,9 +2,9 @@
 #ifndef ENGINE_WEIGHTS_H
 #define ENGINE_WEIGHTS_H
 
-#include "memory.h"
 #include "model.h"
 #include "pack.h"
+#include "region.h"
 #include "sereno/engine.h"
 #include "team.h"
 
@@ -26,7 +26,7 @@ typedef struct layer_weights {
 } layer_weights;
 
 typedef struct weights {
-    memory packed; /* all matrices, one after the other */
+    region packed; /* all matrices, one after the other */
     float *norms;
     layer_weights *layers;
     packed_matrix head;

@@ -1,7 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "error.h"
+#include "errors.h"
 #include "tokenizer.h"
 
 /* A piece is a doubly linked list of symbols, merged pair by pair. */

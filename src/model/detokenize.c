@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "error.h"
+#include "errors.h"
 #include "tokenizer.h"
 #include "utf8.h"
 

@@ -1,10 +1,11 @@
 #include "gguf.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "error.h"
+#include "errors.h"
 
 enum {
     DEFAULT_ALIGNMENT = 32,
@@ -60,9 +61,10 @@ static int take_string(reader *r, gguf_string *out) {
     int status = take(r, &size, sizeof size);
     if (status) return status;
     if (size > r->size - r->at) {
-        return err_set(r->err, SERENO_ERR_FORMAT,
-                       "%s: '%.*s' at byte %zu: a string of %" PRIu64 " bytes, but only %zu are left", r->file,
-                       SHOWN(r->what), start, size, r->size - r->at);
+        char problem[96];
+        snprintf(problem, sizeof problem, "a string of %" PRIu64 " bytes, but only %zu are left", size,
+                 r->size - r->at);
+        return bad(r, start, problem);
     }
     out->data = (const char *)r->data + r->at;
     out->size = (size_t)size;
@@ -355,14 +357,8 @@ bool gguf_integer(const gguf_kv *kv, uint64_t i, int64_t *out) {
 #undef INTEGER_CASE
 }
 
-/* *found is NULL when the key is absent and that is allowed. */
-static int find_key(const gguf *g, const char *key, bool optional, const gguf_kv **found, sereno_error *err) {
-    *found = gguf_find(g, key);
-    if (!*found) {
-        if (optional) return SERENO_OK;
-        return err_set(err, SERENO_ERR_FORMAT, "%s: the key '%s' is missing", g->name, key);
-    }
-    return SERENO_OK;
+static int missing(const gguf *g, const char *key, sereno_error *err) {
+    return err_set(err, SERENO_ERR_FORMAT, "%s: the key '%s' is missing", g->name, key);
 }
 
 static int wrong_type(const gguf *g, const gguf_kv *kv, const char *wanted, sereno_error *err) {
@@ -372,10 +368,9 @@ static int wrong_type(const gguf *g, const gguf_kv *kv, const char *wanted, sere
 }
 
 int gguf_get_u32(const gguf *g, const char *key, const uint32_t *fallback, uint32_t *out, sereno_error *err) {
-    const gguf_kv *kv;
-    int status = find_key(g, key, fallback != NULL, &kv, err);
-    if (status) return status;
+    const gguf_kv *kv = gguf_find(g, key);
     if (!kv) {
+        if (!fallback) return missing(g, key, err);
         *out = *fallback;
         return SERENO_OK;
     }
@@ -390,10 +385,9 @@ int gguf_get_u32(const gguf *g, const char *key, const uint32_t *fallback, uint3
 }
 
 int gguf_get_f32(const gguf *g, const char *key, const float *fallback, float *out, sereno_error *err) {
-    const gguf_kv *kv;
-    int status = find_key(g, key, fallback != NULL, &kv, err);
-    if (status) return status;
+    const gguf_kv *kv = gguf_find(g, key);
     if (!kv) {
+        if (!fallback) return missing(g, key, err);
         *out = *fallback;
         return SERENO_OK;
     }
@@ -403,10 +397,9 @@ int gguf_get_f32(const gguf *g, const char *key, const float *fallback, float *o
 }
 
 int gguf_get_bool(const gguf *g, const char *key, const bool *fallback, bool *out, sereno_error *err) {
-    const gguf_kv *kv;
-    int status = find_key(g, key, fallback != NULL, &kv, err);
-    if (status) return status;
+    const gguf_kv *kv = gguf_find(g, key);
     if (!kv) {
+        if (!fallback) return missing(g, key, err);
         *out = *fallback;
         return SERENO_OK;
     }
@@ -416,10 +409,9 @@ int gguf_get_bool(const gguf *g, const char *key, const bool *fallback, bool *ou
 }
 
 int gguf_get_string(const gguf *g, const char *key, const gguf_string *fallback, gguf_string *out, sereno_error *err) {
-    const gguf_kv *kv;
-    int status = find_key(g, key, fallback != NULL, &kv, err);
-    if (status) return status;
+    const gguf_kv *kv = gguf_find(g, key);
     if (!kv) {
+        if (!fallback) return missing(g, key, err);
         *out = *fallback;
         return SERENO_OK;
     }
@@ -430,8 +422,8 @@ int gguf_get_string(const gguf *g, const char *key, const gguf_string *fallback,
 }
 
 int gguf_get_array(const gguf *g, const char *key, gguf_type element, const gguf_kv **out, sereno_error *err) {
-    int status = find_key(g, key, false, out, err);
-    if (status) return status;
+    *out = gguf_find(g, key);
+    if (!*out) return missing(g, key, err);
     if ((*out)->type != GGUF_ARRAY || (*out)->element != element) {
         char wanted[32] = "an array of ";
         strncat(wanted, gguf_type_name(element), sizeof wanted - strlen(wanted) - 1);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "error.h"
+#include "errors.h"
 #include "gguf.h"
 
 enum { ALIGNMENT = 32 };

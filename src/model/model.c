@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "error.h"
+#include "errors.h"
 #include "tokenizer.h"
 
 enum { HEAD_DIM_MAX = 256 };

@@ -2,8 +2,17 @@
 
 #include <string.h>
 
-#include "error.h"
+#include "errors.h"
 #include "utf8.h"
+
+int32_t sereno_token_find(const sereno_tokenizer *t, const char *bytes, size_t size) {
+    int32_t found = tokenizer_find_text(t, bytes, size);
+    for (size_t i = 0; i < t->n_special && found < 0; i++) {
+        const special_token *s = &t->special[i];
+        if (s->size == size && memcmp(s->bytes, bytes, size) == 0) found = s->id;
+    }
+    return found;
+}
 
 int32_t sereno_tokenizer_size(const sereno_tokenizer *t) {
     return t->size;
@@ -41,6 +50,7 @@ const char *sereno_token_bytes(const sereno_tokenizer *t, int32_t id, size_t *si
 /* What the pieces of one sereno_tokenize call are encoded with. */
 typedef struct encoder {
     const sereno_tokenizer *t;
+    const char *text; /* from its beginning */
     bpe_work work;
     sereno_tokens *out;
 } encoder;
@@ -50,9 +60,22 @@ static int encode_piece(void *ctx, const char *piece, size_t size, sereno_error 
     return bpe_encode(e->t, &e->work, piece, size, e->out, err);
 }
 
+/* A byte without a token would be lost, so the text is refused as a whole. */
+static int check_bytes(const encoder *e, const char *text, size_t size, sereno_error *err) {
+    for (size_t i = 0; i < size; i++) {
+        unsigned char byte = (unsigned char)text[i];
+        if (e->t->byte_token[byte] < 0) {
+            return err_set(err, SERENO_ERR_UNSUPPORTED,
+                           "the model's vocabulary has no token for the byte 0x%02X at offset %zu of the text", byte,
+                           (size_t)(text + i - e->text));
+        }
+    }
+    return SERENO_OK;
+}
+
 /* Text without special tokens: stretches of valid UTF-8 are cut into pieces, other bytes are pieces as they are. */
 static int encode_plain(encoder *e, const char *text, size_t size, sereno_error *err) {
-    int status = SERENO_OK;
+    int status = check_bytes(e, text, size, err);
     while (size > 0 && !status) {
         size_t valid = utf8_valid_prefix(text, size);
         size_t taken = valid > 0 ? valid : 1;
@@ -77,23 +100,11 @@ static int32_t match_special(const sereno_tokenizer *t, const char *text, size_t
     return -1;
 }
 
-/* A byte without a token would be lost, so the text is refused as a whole. */
-static int check_bytes(const sereno_tokenizer *t, const char *text, size_t size, sereno_error *err) {
-    for (size_t i = 0; i < size; i++) {
-        unsigned char byte = (unsigned char)text[i];
-        if (t->byte_token[byte] < 0) {
-            return err_set(err, SERENO_ERR_UNSUPPORTED,
-                           "the model's vocabulary has no token for the byte 0x%02X at offset %zu of the text", byte,
-                           i);
-        }
-    }
-    return SERENO_OK;
-}
-
 int sereno_tokenize(const sereno_tokenizer *t, const char *text, size_t size, bool parse_special, sereno_tokens *out,
                     sereno_error *err) {
-    encoder e = {.t = t, .out = out};
-    int status = check_bytes(t, text, size, err);
+    encoder e = {.t = t, .text = text, .out = out};
+    int status = SERENO_OK;
+    size_t before = out->n;
     size_t plain = 0; /* start of the text not yet encoded */
     for (size_t at = 0; at < size && !status;) {
         int32_t id = match_special(t, text + at, size - at, parse_special);
@@ -110,6 +121,7 @@ int sereno_tokenize(const sereno_tokenizer *t, const char *text, size_t size, bo
     }
     if (!status) status = encode_plain(&e, text + plain, size - plain, err);
     bpe_work_free(&e.work);
+    if (status) out->n = before;
     return status;
 }
 

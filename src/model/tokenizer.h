@@ -24,7 +24,7 @@ struct sereno_tokenizer {
     uint64_t *start;   /* size + 1 offsets into pool */
     uint8_t *kind;     /* sereno_token_kind */
     uint8_t *is_end;   /* 0 or 1 */
-    int32_t *by_bytes; /* open-addressing table of ids by their bytes; -1 is empty */
+    int32_t *by_bytes; /* open-addressing table of ids by their bytes, without control tokens; -1 is empty */
     size_t by_bytes_mask;
     merge *merges; /* open-addressing table by (left, right) */
     size_t merges_mask;
@@ -40,6 +40,9 @@ struct sereno_tokenizer {
 /* Reads the keys tokenizer.ggml.*. *out does not keep pointers into g. On failure *out is NULL. */
 int tokenizer_open(const gguf *g, sereno_tokenizer **out, sereno_error *err);
 void tokenizer_close(sereno_tokenizer **t);
+
+/* As sereno_token_find, but control tokens are not found: text must never become one by accident. */
+int32_t tokenizer_find_text(const sereno_tokenizer *t, const char *bytes, size_t size);
 
 /* NULL when the pair never merges. */
 const merge *tokenizer_find_merge(const sereno_tokenizer *t, int32_t left, int32_t right);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "error.h"
+#include "errors.h"
 #include "hash.h"
 #include "tokenizer.h"
 #include "utf8.h"
@@ -47,7 +47,7 @@ static size_t table_size(size_t entries) {
     return size;
 }
 
-int32_t sereno_token_find(const sereno_tokenizer *t, const char *bytes, size_t size) {
+int32_t tokenizer_find_text(const sereno_tokenizer *t, const char *bytes, size_t size) {
     for (size_t i = hash_bytes(bytes, size) & t->by_bytes_mask;; i = (i + 1) & t->by_bytes_mask) {
         int32_t id = t->by_bytes[i];
         if (id < 0) return -1;
@@ -60,7 +60,8 @@ int32_t sereno_token_find(const sereno_tokenizer *t, const char *bytes, size_t s
 static void index_token(sereno_tokenizer *t, int32_t id) {
     size_t size;
     const char *bytes = sereno_token_bytes(t, id, &size);
-    if (size == 0 || sereno_token_find(t, bytes, size) >= 0) return; /* the lowest id keeps the bytes */
+    if (size == 0 || t->kind[id] == SERENO_TOKEN_CONTROL) return;
+    if (tokenizer_find_text(t, bytes, size) >= 0) return; /* the lowest id keeps the bytes */
     size_t i = hash_bytes(bytes, size) & t->by_bytes_mask;
     while (t->by_bytes[i] >= 0) i = (i + 1) & t->by_bytes_mask;
     t->by_bytes[i] = id;
@@ -133,7 +134,7 @@ static int load_tokens(sereno_tokenizer *t, const gguf *g, sereno_error *err) {
 static void load_byte_tokens(sereno_tokenizer *t) {
     for (int byte = 0; byte < 256; byte++) {
         char c = (char)byte;
-        t->byte_token[byte] = sereno_token_find(t, &c, 1);
+        t->byte_token[byte] = tokenizer_find_text(t, &c, 1);
     }
 }
 
@@ -159,9 +160,9 @@ static int load_merge(sereno_tokenizer *t, gguf_string text, int32_t rank, char 
     size_t left_size = bytes_of_text(left_text, scratch);
     size_t right_size = bytes_of_text(right_text, scratch + left_size);
     if (left_size == 0 || right_size == 0) return -1;
-    int32_t left = sereno_token_find(t, scratch, left_size);
-    int32_t right = sereno_token_find(t, scratch + left_size, right_size);
-    int32_t merged = sereno_token_find(t, scratch, left_size + right_size);
+    int32_t left = tokenizer_find_text(t, scratch, left_size);
+    int32_t right = tokenizer_find_text(t, scratch + left_size, right_size);
+    int32_t merged = tokenizer_find_text(t, scratch, left_size + right_size);
     if (left < 0 || right < 0 || merged < 0) return -1;
     merge *m = merge_place(t, left, right);
     if (m->left < 0) *m = (merge){left, right, rank, merged};

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "error.h"
+#include "errors.h"
 
 static const char *kind_name(mode_t mode) {
     if (S_ISDIR(mode)) return "a directory";
@@ -62,14 +62,14 @@ fail:
 }
 
 void sereno_file_drop_pages(const sereno_file *file) {
-    if (file->data) madvise((void *)(uintptr_t)file->data, file->size, MADV_DONTNEED);
+    if (file->data) madvise((void *)file->data, file->size, MADV_DONTNEED);
 }
 
 void sereno_file_close(sereno_file **file) {
     sereno_file *f = *file;
     *file = NULL;
     if (!f) return;
-    if (f->data) munmap((void *)(uintptr_t)f->data, f->size);
+    if (f->data) munmap((void *)f->data, f->size);
     free(f->path);
     free(f);
 }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "error.h"
+#include "errors.h"
 #include "histogram.h"
 #include "sereno/clock.h"
 #include "stop.h"

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "error.h"
+#include "errors.h"
 #include "philox.h"
 
 typedef struct candidate {

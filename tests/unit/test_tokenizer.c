@@ -134,6 +134,7 @@ typedef struct small {
     bool bos, add_bos, add_eos;
     const char *missing; /* a key to leave out */
     int n_types, bad_merge;
+    bool control_he; /* the merged token is a control token: then there is no such merge */
     const char *model;
 } small;
 
@@ -157,7 +158,7 @@ static void write_small(const small *s, gguf_writer *w) {
     }
     gguf_write_i32_array(w, "tokenizer.ggml.token_type", (uint64_t)s->n_types);
     for (int i = 0; i < s->n_types; i++) {
-        gguf_write_i32_element(w, i == 257 ? 3 : 1);
+        gguf_write_i32_element(w, i == 257 || (s->control_he && i == 256) ? 3 : 1);
     }
     if (keep_key(s, "tokenizer.ggml.merges")) {
         gguf_write_string_array(w, "tokenizer.ggml.merges", 1);
@@ -232,6 +233,7 @@ static void test_bad_vocabularies(void **state) {
         {{.missing = "tokenizer.ggml.merges"}, "'tokenizer.ggml.merges' is missing"},
         {{.n_types = 3}, "3 token types for 258 tokens"},
         {{.bad_merge = 1}, "merge 0 ('h x') is not two tokens"},
+        {{.control_he = true}, "merge 0 ('h e') is not two tokens"},
         {{.pre = "llama-bpe"}, "pre-tokenizer 'llama-bpe' is not supported; supported: gpt-2, smollm"},
         {{.model = "llama"}, "tokenizer model 'llama' is not supported"},
     };

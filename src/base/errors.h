@@ -1,6 +1,6 @@
 /* Filling a sereno_error. Thread: any; the struct belongs to the caller. */
-#ifndef BASE_ERROR_H
-#define BASE_ERROR_H
+#ifndef BASE_ERRORS_H
+#define BASE_ERRORS_H
 
 #include <stddef.h>
 
