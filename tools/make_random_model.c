@@ -178,7 +178,7 @@ static void random_block(rng *r, tensor_type type, float sigma, uint8_t *p) {
 static int write_matrix(gguf_writer *w, rng *r, tensor_type type, uint32_t columns, uint32_t rows, float gain) {
     size_t row_bytes = (size_t)tensor_row_bytes(type, columns);
     const tensor_type_info *info = tensor_type_find(type);
-    uint8_t *row = malloc(row_bytes);
+    uint8_t *row = calloc(1, row_bytes);
     if (!row) return -1;
     for (uint32_t i = 0; i < rows; i++) {
         for (uint32_t b = 0; b < columns / info->block_weights; b++) {

@@ -230,7 +230,7 @@ static int take_header(reader *r, gguf *g) {
 }
 
 static int compare_strings(const void *a, const void *b) {
-    const gguf_string *x = *(const gguf_string *const *)a, *y = *(const gguf_string *const *)b;
+    const gguf_string *x = a, *y = b;
     size_t common = x->size < y->size ? x->size : y->size;
     int order = memcmp(x->data, y->data, common);
     return order ? order : (x->size > y->size) - (x->size < y->size);
@@ -238,16 +238,16 @@ static int compare_strings(const void *a, const void *b) {
 
 /* The names are the first member of each of n records of `stride` bytes. */
 static int refuse_duplicates(reader *r, const void *records, size_t n, size_t stride, const char *what) {
-    const gguf_string **sorted = calloc(n + 1, sizeof(gguf_string *));
+    gguf_string *sorted = calloc(n + 1, sizeof *sorted);
     if (!sorted) return err_no_memory(r->err, "the GGUF index", n * sizeof *sorted);
     int status = SERENO_OK;
     for (size_t i = 0; i < n; i++) {
-        sorted[i] = (const gguf_string *)(const void *)((const char *)records + i * stride);
+        memcpy(&sorted[i], (const char *)records + i * stride, sizeof *sorted);
     }
     qsort(sorted, n, sizeof *sorted, compare_strings);
     for (size_t i = 1; i < n && !status; i++) {
         if (compare_strings(&sorted[i - 1], &sorted[i]) == 0) {
-            status = err_set(r->err, SERENO_ERR_FORMAT, "%s: %s '%.*s' occurs twice", r->file, what, SHOWN(*sorted[i]));
+            status = err_set(r->err, SERENO_ERR_FORMAT, "%s: %s '%.*s' occurs twice", r->file, what, SHOWN(sorted[i]));
         }
     }
     free(sorted);

@@ -252,7 +252,7 @@ static int load_ends(sereno_tokenizer *t, const gguf *g, sereno_error *err) {
     static const char *const keys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
                                        "tokenizer.ggml.eom_token_id"};
     static const char *const names[] = {"<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|end_of_text|>"};
-    int32_t id;
+    int32_t id = -1;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         int status = load_id(t, g, keys[i], &id, err);
         if (status) return status;

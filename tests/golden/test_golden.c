@@ -80,7 +80,7 @@ static double log_sum(const float *logits, int32_t n) {
     for (int32_t i = 0; i < n; i++) {
         sum += exp((double)logits[i] - largest);
     }
-    return largest + log(sum);
+    return largest + log(sum > 0 ? sum : 1);
 }
 
 /* KL(reference || ours) over the top tokens and the tail as one. */
@@ -89,7 +89,7 @@ static void compare_step(const golden *g, uint32_t step, const float *logits, in
     float tail;
     memcpy(&tail, record, sizeof tail);
     double total = log_sum(logits, n_vocab), kl = 0, our_top = 0;
-    float top[2];
+    float top[2] = {0};
     for (uint32_t i = 0; i < g->n_top; i++) {
         int32_t id;
         float logprob;
@@ -97,7 +97,7 @@ static void compare_step(const golden *g, uint32_t step, const float *logits, in
         memcpy(&logprob, record + 4 + 4 * ((size_t)g->n_top + i), sizeof logprob);
         if (i < 2) top[i] = logprob;
         double ours = logits[id] - total;
-        kl += exp(logprob) * (logprob - ours);
+        kl += exp((double)logprob) * (logprob - ours);
         our_top += exp(ours);
     }
     if (tail > 0) kl += tail * log(tail / fmax(1 - our_top, 1e-12));

@@ -64,7 +64,7 @@ static void check_splits(sereno_engine *e, rng *r, const int32_t *tokens, int32_
     mischief m = {{rng_u64(r)}, rng_below(r, 2) ? 40 : 0, rng_below(r, 2) ? 60 : 0};
     assert_ok(e->ops->truncate(e, 0, 0, err));
     for (int32_t at = 0; at < n;) {
-        sereno_input inputs[SERENO_PREFILL_BATCH_MAX];
+        sereno_input inputs[SERENO_PREFILL_BATCH_MAX] = {0};
         int32_t path[SERENO_PREFILL_BATCH_MAX], batch = 1 + (int32_t)rng_below(r, SERENO_PREFILL_BATCH_MAX);
         if (batch > n - at) batch = n - at;
         for (int32_t i = 0; i < batch; i++) {
@@ -97,7 +97,7 @@ static void check_tree(sereno_engine *e, rng *r, const int32_t *tokens, int32_t 
     assert_ok(e->ops->truncate(e, 0, 0, err));
     run_chain(e, 0, tokens, at);
     while (at < n) {
-        sereno_input inputs[SERENO_VERIFY_BATCH_MAX];
+        sereno_input inputs[SERENO_VERIFY_BATCH_MAX] = {0};
         int32_t path[SERENO_VERIFY_BATCH_MAX], depth = 0, batch = 1 + (int32_t)rng_below(r, SERENO_VERIFY_BATCH_MAX);
         for (int32_t i = 0; i < batch; i++) {
             bool on_path = at + depth < n && (rng_below(r, 3) == 0 || (i == batch - 1 && depth == 0));
@@ -131,8 +131,8 @@ static void check_sequences(sereno_engine *e, rng *r, const int32_t *tokens, int
         assert_ok(e->ops->truncate(e, s, 0, err));
     }
     while (at[0] < n || at[1] < n || at[2] < n) {
-        sereno_input inputs[SERENO_VERIFY_BATCH_MAX];
-        int32_t index[SEQUENCES][SERENO_VERIFY_BATCH_MAX], count[SEQUENCES] = {0}, batch = 0;
+        sereno_input inputs[SERENO_VERIFY_BATCH_MAX] = {0};
+        int32_t index[SEQUENCES][SERENO_VERIFY_BATCH_MAX] = {0}, count[SEQUENCES] = {0}, batch = 0;
         while (batch < SERENO_VERIFY_BATCH_MAX && (batch == 0 || rng_below(r, 10))) {
             int32_t s = (int32_t)rng_below(r, SEQUENCES), k = count[s];
             if (at[s] + k >= n) {

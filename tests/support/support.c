@@ -33,7 +33,7 @@ static void run_program(char *const argv[]) {
         execv(argv[0], argv);
         _exit(127);
     }
-    int status;
+    int status = -1;
     assert_true(child > 0 && waitpid(child, &status, 0) == child);
     assert_int_equal(status, 0);
 }

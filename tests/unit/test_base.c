@@ -1,4 +1,5 @@
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,7 +56,7 @@ static void test_printable(void **state) {
                  {"next\xC2\x85line", "next??line"},   {"", ""}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[64];
-        strcpy(text, cases[i].text);
+        snprintf(text, sizeof text, "%s", cases[i].text);
         utf8_make_printable(text);
         assert_string_equal(text, cases[i].wanted);
     }

@@ -180,7 +180,7 @@ static void test_not_a_number_spreads(void **state) {
         fixture f = open_fixture(&r, isas[i / N_TYPES], types[i % N_TYPES]);
         f.x.value[5 * COLUMNS + rng_below(&r, COLUMNS)] = bad[i % 3];
         f.isa->quantise(&f.x, 5);
-        float out[TOKENS * ROWS];
+        float out[TOKENS * ROWS] = {0};
         multiply(&f, 0, TOKENS, out);
         for (int t = 0; t < TOKENS; t++) {
             for (int row = 0; row < ROWS; row++) {

@@ -36,7 +36,7 @@ static void test_greedy(void **state) {
 
 /* Allowed sets as the header defines them, computed the slow way. */
 static void allowed_set(const sereno_sampler *s, const float *logits, bool *allowed) {
-    int order[VOCAB], n = VOCAB;
+    int order[VOCAB] = {0}, n = VOCAB;
     for (int i = 0; i < VOCAB; i++) {
         int j = i;
         for (; j > 0 && logits[order[j - 1]] < logits[i]; j--) {

@@ -259,7 +259,7 @@ static void test_reference_tokens(void **state) {
     memcpy(&n_cases, at, 4);
     at += 4;
     int compared = 0, refused = 0;
-    sereno_tokenizer *t = (sereno_tokenizer *)(uintptr_t)sereno_model_tokenizer(model);
+    sereno_tokenizer *t = (sereno_tokenizer *)sereno_model_tokenizer(model);
     pretokenizer *own = t->pre, *pres[2];
     assert_ok(pretokenizer_open("test", "gpt-2", 5, &pres[0], err));
     assert_ok(pretokenizer_open("test", "smollm", 6, &pres[1], err));
