@@ -36,6 +36,19 @@ typedef struct activations {
     int32_t *sum;       /* [token][columns / 16] */
 } activations;
 
+/* Where the integers of one token lie. */
+typedef struct token_integers {
+    int8_t *high, *low;
+    float *scale, *scaled_sum;
+    int32_t *sum;
+} token_integers;
+
+static inline token_integers integers_of(const activations *x, int32_t token) {
+    int64_t at = (int64_t)token * x->columns;
+    return (token_integers){x->high + at, x->low + at, x->scale + at / PACK_BLOCK, x->scaled_sum + at / PACK_BLOCK,
+                            x->sum + at / PACK_SUB_BLOCK};
+}
+
 /* Attention of one token's query over its path, for one head. */
 typedef struct attend_args {
     int32_t head_dim;       /* even, at most 256 */

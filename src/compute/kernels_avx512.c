@@ -32,19 +32,6 @@ INLINE __m512 load_bfloats(const uint8_t *p) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
 }
 
-/* Where the integers of one token lie. */
-typedef struct token_blocks {
-    int8_t *high, *low;
-    float *scale, *scaled_sum;
-    int32_t *sum;
-} token_blocks;
-
-INLINE token_blocks token_at(const activations *x, int32_t token) {
-    int64_t at = (int64_t)token * x->columns;
-    return (token_blocks){x->high + at, x->low + at, x->scale + at / PACK_BLOCK, x->scaled_sum + at / PACK_BLOCK,
-                          x->sum + at / PACK_SUB_BLOCK};
-}
-
 /* Sixteen activations as integers in two planes of bytes; returns their sum. */
 INLINE int32_t quantise16(const float *value, __m512 inverse, __mmask16 finite, int8_t *high, int8_t *low) {
     __m512i q = _mm512_maskz_cvtps_epi32(finite, _mm512_mul_ps(_mm512_loadu_ps(value), inverse));
@@ -65,7 +52,7 @@ INLINE uint32_t largest_bits(const float *block) {
 
 static void quantise(const activations *x, int32_t token) {
     const float *value = x->value + (int64_t)token * x->columns;
-    token_blocks in = token_at(x, token);
+    token_integers in = integers_of(x, token);
     for (int32_t b = 0; b < x->columns / PACK_BLOCK; b++) {
         uint32_t bits = largest_bits(value + b * PACK_BLOCK);
         float largest = float_of_bits(bits);
@@ -140,14 +127,14 @@ INLINE __m512i dot_planes(__m512i offset, const __m512i *weight, const int8_t *h
 /* Nibbles are 0..15; Q4 means them less 8, which is a minimum of -8 scales. */
 INLINE void group_nibbles(bool with_minimum, const packed_matrix *w, int32_t tile, const activations *x, int32_t first,
                           int n, float *out, int64_t stride) {
-    const size_t block_bytes = with_minimum ? 320 : 288;
+    const size_t block_bytes = with_minimum ? PACK_Q4M_BYTES : PACK_Q4_BYTES;
     const uint8_t *data = w->data + (size_t)tile * w->tile_bytes;
     const __m512i mask = _mm512_set1_epi8(0x0F);
-    token_blocks token[GROUP];
+    token_integers token[GROUP];
     __m512 row_sum[GROUP];
     UNROLL
     for (int i = 0; i < n; i++) {
-        token[i] = token_at(x, first + i);
+        token[i] = integers_of(x, first + i);
         row_sum[i] = _mm512_setzero_ps();
     }
     for (int32_t b = 0; b < w->columns / PACK_BLOCK; b++, data += block_bytes) {
@@ -159,8 +146,9 @@ INLINE void group_nibbles(bool with_minimum, const packed_matrix *w, int32_t til
             weight[v + 4] = _mm512_and_si512(_mm512_srli_epi16(both, 4), mask);
             _mm_prefetch((const char *)data + PREFETCH_BYTES + 64 * v, _MM_HINT_T0);
         }
-        __m512 scale = load_halves(data + 256);
-        __m512 minimum = with_minimum ? load_halves(data + 288) : _mm512_mul_ps(scale, _mm512_set1_ps(-8.0f));
+        __m512 scale = load_halves(data + PACK_NIBBLE_SCALES);
+        __m512 minimum =
+            with_minimum ? load_halves(data + PACK_Q4M_MINIMA) : _mm512_mul_ps(scale, _mm512_set1_ps(-8.0f));
         UNROLL
         for (int i = 0; i < n; i++) {
             int32_t at = b * PACK_BLOCK;
@@ -179,14 +167,14 @@ INLINE void group_nibbles(bool with_minimum, const packed_matrix *w, int32_t til
 /* Bytes are signed; the instruction wants them unsigned, so 128 is added here and taken off again by the sum. */
 INLINE void group_bytes(bool sub_scales, const packed_matrix *w, int32_t tile, const activations *x, int32_t first,
                         int n, float *out, int64_t stride) {
-    const size_t block_bytes = sub_scales ? 640 : 544;
+    const size_t block_bytes = sub_scales ? PACK_Q8S_BYTES : PACK_Q8_BYTES;
     const uint8_t *data = w->data + (size_t)tile * w->tile_bytes;
     const __m512i flip = _mm512_set1_epi8((char)0x80);
-    token_blocks token[GROUP];
+    token_integers token[GROUP];
     __m512 row_sum[GROUP];
     UNROLL
     for (int i = 0; i < n; i++) {
-        token[i] = token_at(x, first + i);
+        token[i] = integers_of(x, first + i);
         row_sum[i] = _mm512_setzero_ps();
     }
     for (int32_t b = 0; b < w->columns / PACK_BLOCK; b++, data += block_bytes) {
@@ -207,12 +195,12 @@ INLINE void group_bytes(bool sub_scales, const packed_matrix *w, int32_t tile, c
             }
             __m512 token_scale = _mm512_set1_ps(token[i].scale[b]);
             if (sub_scales) {
-                __m512 both = _mm512_mul_ps(_mm512_cvtepi32_ps(dot[0]), _mm512_loadu_ps(data + 512));
-                both = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot[1]), _mm512_loadu_ps(data + 576), both);
+                __m512 both = _mm512_mul_ps(_mm512_cvtepi32_ps(dot[0]), _mm512_loadu_ps(data + PACK_BYTE_SCALES));
+                both = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot[1]), _mm512_loadu_ps(data + PACK_BYTE_SCALES + 64), both);
                 row_sum[i] = _mm512_fmadd_ps(both, token_scale, row_sum[i]);
             } else {
                 __m512 sum = _mm512_cvtepi32_ps(_mm512_add_epi32(dot[0], dot[1]));
-                __m512 scale = _mm512_mul_ps(load_halves(data + 512), token_scale);
+                __m512 scale = _mm512_mul_ps(load_halves(data + PACK_BYTE_SCALES), token_scale);
                 row_sum[i] = _mm512_fmadd_ps(sum, scale, row_sum[i]);
             }
         }

@@ -5,25 +5,12 @@
 #include "half.h"
 #include "kernels.h"
 
-/* Where the integers of one token lie. */
-typedef struct token_input {
-    int8_t *high, *low;
-    float *scale, *scaled_sum;
-    int32_t *sum;
-} token_input;
-
-static token_input input_of(const activations *x, int32_t token) {
-    int64_t at = (int64_t)token * x->columns;
-    return (token_input){x->high + at, x->low + at, x->scale + at / PACK_BLOCK, x->scaled_sum + at / PACK_BLOCK,
-                         x->sum + at / PACK_SUB_BLOCK};
-}
-
-static inline int16_t activation(const token_input *in, int32_t column) {
+static inline int16_t activation(const token_integers *in, int32_t column) {
     return (int16_t)(256 * in->high[column] + in->low[column]);
 }
 
 static void quantise(const activations *x, int32_t token) {
-    token_input in = input_of(x, token);
+    token_integers in = integers_of(x, token);
     const float *value = x->value + (int64_t)token * x->columns;
     for (int32_t b = 0; b < x->columns / PACK_BLOCK; b++) {
         uint32_t bits = 0; /* magnitudes compare like their bits, and what is not finite is above the rest */
@@ -128,15 +115,15 @@ static inline void unpack_block(pack_format format, const uint8_t *block, unpack
         }
     }
     if (format == PACK_Q8S) {
-        memcpy(to->scale, block + 512, sizeof to->scale);
+        memcpy(to->scale, block + PACK_BYTE_SCALES, sizeof to->scale);
     } else {
-        load_halves(block + (nibbles ? 256 : 512), to->scale[0]);
+        load_halves(block + (nibbles ? PACK_NIBBLE_SCALES : PACK_BYTE_SCALES), to->scale[0]);
     }
-    if (format == PACK_Q4M) load_halves(block + 288, to->minimum);
+    if (format == PACK_Q4M) load_halves(block + PACK_Q4M_MINIMA, to->minimum);
 }
 
 /* Adds block b's products with one token. */
-static inline void add_block(pack_format format, const unpacked_block *w, const token_input *in, int32_t b,
+static inline void add_block(pack_format format, const unpacked_block *w, const token_integers *in, int32_t b,
                              float row_sum[PACK_TILE_ROWS]) {
     int32_t dot[2][PACK_TILE_ROWS] = {{0}};
     for (int c = 0; c < PACK_BLOCK; c++) {
@@ -161,9 +148,9 @@ static inline void matmul_integers(pack_format format, size_t block_bytes, const
         const uint8_t *block = w->data + (size_t)tile * w->tile_bytes;
         int n = n_tokens - first < GROUP ? n_tokens - first : GROUP;
         row_sums sums = {0};
-        token_input in[GROUP];
+        token_integers in[GROUP];
         for (int i = 0; i < n; i++) {
-            in[i] = input_of(x, first + i);
+            in[i] = integers_of(x, first + i);
         }
         for (int32_t b = 0; b < w->columns / PACK_BLOCK; b++, block += block_bytes) {
             unpacked_block unpacked;
@@ -185,10 +172,10 @@ static inline void matmul_integers(pack_format format, size_t block_bytes, const
 DEFINE_MATMUL(matmul_f32, matmul_floats(PACK_F32, w, tile, x, n, out, stride))
 DEFINE_MATMUL(matmul_f16, matmul_floats(PACK_F16, w, tile, x, n, out, stride))
 DEFINE_MATMUL(matmul_bf16, matmul_floats(PACK_BF16, w, tile, x, n, out, stride))
-DEFINE_MATMUL(matmul_q4, matmul_integers(PACK_Q4, 288, w, tile, x, n, out, stride))
-DEFINE_MATMUL(matmul_q4m, matmul_integers(PACK_Q4M, 320, w, tile, x, n, out, stride))
-DEFINE_MATMUL(matmul_q8, matmul_integers(PACK_Q8, 544, w, tile, x, n, out, stride))
-DEFINE_MATMUL(matmul_q8s, matmul_integers(PACK_Q8S, 640, w, tile, x, n, out, stride))
+DEFINE_MATMUL(matmul_q4, matmul_integers(PACK_Q4, PACK_Q4_BYTES, w, tile, x, n, out, stride))
+DEFINE_MATMUL(matmul_q4m, matmul_integers(PACK_Q4M, PACK_Q4M_BYTES, w, tile, x, n, out, stride))
+DEFINE_MATMUL(matmul_q8, matmul_integers(PACK_Q8, PACK_Q8_BYTES, w, tile, x, n, out, stride))
+DEFINE_MATMUL(matmul_q8s, matmul_integers(PACK_Q8S, PACK_Q8S_BYTES, w, tile, x, n, out, stride))
 
 /*
  * Softmax over the path in three walks in position order: scores and their maximum, exponentials

@@ -29,8 +29,13 @@ static const struct {
     int32_t columns;
     size_t bytes;
 } blocks[PACK_FORMATS] = {
-    [PACK_F32] = {1, 64},   [PACK_F16] = {1, 32},  [PACK_BF16] = {1, 32},  [PACK_Q4] = {32, 288},
-    [PACK_Q4M] = {32, 320}, [PACK_Q8] = {32, 544}, [PACK_Q8S] = {32, 640},
+    [PACK_F32] = {1, 64},
+    [PACK_F16] = {1, 32},
+    [PACK_BF16] = {1, 32},
+    [PACK_Q4] = {32, PACK_Q4_BYTES},
+    [PACK_Q4M] = {32, PACK_Q4M_BYTES},
+    [PACK_Q8] = {32, PACK_Q8_BYTES},
+    [PACK_Q8S] = {32, PACK_Q8S_BYTES},
 };
 
 packed_matrix pack_describe(tensor_type type, int32_t rows, int32_t columns) {
@@ -118,18 +123,18 @@ static void place_block(pack_format format, const quant_block *block, int row, u
             uint8_t both = (uint8_t)(block->weight[c] | block->weight[c + PACK_BLOCK / 2] << 4);
             to[64 * (c / 4) + 4 * row + c % 4] = both;
         }
-        memcpy(to + 256 + 2 * row, &block->scale, 2);
-        if (format == PACK_Q4M) memcpy(to + 288 + 2 * row, &block->minimum, 2);
+        memcpy(to + PACK_NIBBLE_SCALES + 2 * row, &block->scale, 2);
+        if (format == PACK_Q4M) memcpy(to + PACK_Q4M_MINIMA + 2 * row, &block->minimum, 2);
         return;
     }
     for (int c = 0; c < PACK_BLOCK; c++) {
         to[64 * (c / 4) + 4 * row + c % 4] = (uint8_t)block->weight[c];
     }
     if (format == PACK_Q8) {
-        memcpy(to + 512 + 2 * row, &block->scale, 2);
+        memcpy(to + PACK_BYTE_SCALES + 2 * row, &block->scale, 2);
     } else {
-        memcpy(to + 512 + 4 * row, &block->sub_scale[0], 4);
-        memcpy(to + 576 + 4 * row, &block->sub_scale[1], 4);
+        memcpy(to + PACK_BYTE_SCALES + 4 * row, &block->sub_scale[0], 4);
+        memcpy(to + PACK_BYTE_SCALES + 4 * (PACK_TILE_ROWS + row), &block->sub_scale[1], 4);
     }
 }
 

@@ -32,6 +32,17 @@
 
 enum { PACK_TILE_ROWS = 16, PACK_BLOCK = 32, PACK_SUB_BLOCK = 16 };
 
+/* Bytes of a block of 32 columns of a tile, and where its scales and minima begin. */
+enum {
+    PACK_NIBBLE_SCALES = 256,
+    PACK_Q4_BYTES = 288,
+    PACK_Q4M_MINIMA = 288,
+    PACK_Q4M_BYTES = 320,
+    PACK_BYTE_SCALES = 512, /* Q8S: the scales of the second 16 columns follow those of the first */
+    PACK_Q8_BYTES = 544,
+    PACK_Q8S_BYTES = 640,
+};
+
 typedef enum pack_format {
     PACK_F32,
     PACK_F16,
