@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "errors.h"
+
 enum { HELP_INDENT = 30, HELP_WIDTH = 100 };
 
 int usage_error(const command_line *cl, const char *format, ...) {
@@ -113,8 +115,7 @@ static int set_choice(const command_line *cl, const option *o, const char *name,
             *(int32_t *)o->target = i;
             return 0;
         }
-        strncat(known, i ? ", " : "", sizeof known - strlen(known) - 1);
-        strncat(known, o->choices[i], sizeof known - strlen(known) - 1);
+        err_list(known, sizeof known, o->choices[i]);
     }
     return usage_error(cl, "%s is '%s'; it can be %s", name, text, known);
 }

@@ -1,6 +1,6 @@
 /*
- * The clock contract: whoever measures time is handed one of these, so that a simulator or a test
- * can hand in its own. Thread: now_ns may be called from any thread.
+ * The clock contract: engines and generators measure time with the clock that their options name, so
+ * that a simulator or a test can hand in its own. Thread: now_ns may be called from any thread.
  */
 #ifndef SERENO_CLOCK_H
 #define SERENO_CLOCK_H

@@ -26,6 +26,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "sereno/clock.h"
 #include "sereno/error.h"
 #include "sereno/model.h"
 
@@ -48,6 +49,7 @@ typedef enum sereno_subgraph_kind {
 enum {
     SERENO_VERIFY_BATCH_MAX = 32,   /* tokens of a DRAFT or VERIFY pass */
     SERENO_PREFILL_BATCH_MAX = 128, /* tokens of a PREFILL pass */
+    SERENO_THREADS_MAX = 64,
 };
 
 /* What has just happened at a boundary. */
@@ -59,8 +61,8 @@ typedef struct sereno_boundary {
     uint64_t wall_ns;              /* time the subgraph took */
     uint64_t now_ns;               /* the engine's clock */
     uint64_t slept_ns;             /* sleep since the subgraph ended, 0 at the first call for it */
-    /* CPU time and run delay of all compute threads since they began, and the age of these figures
-     * (they are read at most every 2 ms); all 0 where the system does not tell. */
+    /* If the pass asked for them: CPU time and run delay of all compute threads since they began, and the
+     * age of these figures (they are read at most every 2 ms); all 0 where the system does not tell. */
     uint64_t cpu_ns, run_delay_ns, sample_age_ns;
 } sereno_boundary;
 
@@ -87,6 +89,7 @@ typedef struct sereno_pass {
     int32_t n_inputs;           /* 1 .. the maximum of the plan's kind */
     sereno_observer observer;   /* NULL: always continue */
     void *observer_ctx;
+    bool sample_cpu; /* fill cpu_ns and run_delay_ns of the boundaries; costs a system call a thread each 2 ms */
 } sereno_pass;
 
 typedef struct sereno_engine_info {
@@ -140,15 +143,16 @@ struct sereno_engine {
 typedef enum sereno_sched { SERENO_SCHED_IDLE, SERENO_SCHED_BATCH, SERENO_SCHED_NORMAL } sereno_sched;
 
 typedef struct sereno_engine_options {
-    int32_t n_threads;   /* compute threads, the owner included; 1 .. 64 */
+    int32_t n_threads;   /* compute threads, the owner included; 1 .. SERENO_THREADS_MAX */
     int32_t n_ctx;       /* longest sequence in tokens; 1 .. the model's n_ctx_train */
     int32_t n_sequences; /* 1 .. 64 */
     sereno_sched sched;
     const int *cpus; /* cores for the compute threads (borrowed while opening); n_cpus 0: any */
     int n_cpus;
-    uint32_t subgraph_us_max; /* plans are cut so that a subgraph takes about this or less; 50 .. 1000000 */
-    uint32_t spin_us_max;     /* how long an idle compute thread spins before it parks; 0 .. 10000 */
-    const char *isa;          /* kernels by name, NULL: the best this machine runs */
+    uint32_t subgraph_us_max;  /* plans are cut so that a subgraph takes about this or less; 50 .. 1000000 */
+    uint32_t spin_us_max;      /* how long an idle compute thread spins before it parks; 0 .. 10000 */
+    const sereno_clock *clock; /* for boundaries; NULL: the machine's */
+    const char *isa;           /* kernels by name, NULL: the best this machine runs */
     /* Called while weights are packed, on the calling thread, with bytes done and in all; false gives up
      * (SERENO_ERR_ABANDONED). NULL: not wanted. */
     bool (*progress)(void *ctx, uint64_t done, uint64_t total);

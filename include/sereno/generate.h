@@ -12,6 +12,7 @@
 
 #include <stdatomic.h>
 
+#include "sereno/clock.h"
 #include "sereno/engine.h"
 #include "sereno/sampler.h"
 #include "sereno/text.h"
@@ -19,7 +20,7 @@
 
 typedef enum sereno_finish {
     SERENO_FINISH_STOP,      /* the model ended, or a stop string came */
-    SERENO_FINISH_LENGTH,    /* max_tokens, or the context is full */
+    SERENO_FINISH_LENGTH,    /* max_tokens, or prompt and answer fill the context */
     SERENO_FINISH_CANCELLED, /* the cancel flag was set */
 } sereno_finish;
 
@@ -36,6 +37,7 @@ typedef struct sereno_request {
     /* Prompt tokens computed so far, and in all (those found in the KV cache do not count). */
     void (*on_prefill)(void *ctx, int32_t done, int32_t total);
     void *ctx;
+    const sereno_clock *clock; /* for the timings; NULL: the machine's */
     /* Called at every boundary after the cancel flag was looked at; NULL: none. */
     sereno_observer observer;
     void *observer_ctx;

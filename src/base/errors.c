@@ -2,6 +2,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "utf8.h"
 
@@ -15,6 +16,11 @@ int err_set(sereno_error *err, int code, const char *format, ...) {
         utf8_make_printable(err->message); /* names out of files may hold anything */
     }
     return code;
+}
+
+void err_list(char *list, size_t size, const char *name) {
+    size_t length = strlen(list);
+    snprintf(list + length, size - length, "%s%s", length ? ", " : "", name);
 }
 
 int err_no_memory(sereno_error *err, const char *what, size_t bytes) {

@@ -9,6 +9,9 @@
 /* Stores code and message (err may be NULL) and returns code, so that `return err_set(...)` reads well. */
 int err_set(sereno_error *err, int code, const char *format, ...) SERENO_PRINTF(3, 4);
 
+/* Appends name to a list like "a, b" for a message; what does not fit is cut. */
+void err_list(char *list, size_t size, const char *name);
+
 /* The usual message for a failed allocation of `bytes` for `what`. Returns SERENO_ERR_NO_MEMORY. */
 int err_no_memory(sereno_error *err, const char *what, size_t bytes);
 

@@ -1,4 +1,4 @@
-/* Hashes for tables. Not for untrusted keys that could be chosen to collide on purpose. */
+/* Hashes for tables. Keys chosen to collide on purpose make a table slow, no more. */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H
 

@@ -47,8 +47,7 @@ int kernels_find(const char *name, const kernels **out, sereno_error *err) {
             *out = isas[i].table;
             return SERENO_OK;
         }
-        strncat(known, i ? ", " : "", sizeof known - strlen(known) - 1);
-        strncat(known, isas[i].table->name, sizeof known - strlen(known) - 1);
+        err_list(known, sizeof known, isas[i].table->name);
     }
     return err_set(err, SERENO_ERR_INVALID, "there are no kernels called '%s'; this build has: %s", name, known);
 }

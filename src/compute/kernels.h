@@ -70,7 +70,7 @@ enum { ATTEND_LANES = 16 }; /* scores are padded to a multiple of this */
 /* What one thread does a microsecond, roughly and on the low side; plans are cut by it. */
 typedef struct kernel_rates {
     uint32_t bytes;          /* weights streamed */
-    uint32_t quantised_macs; /* products with 8-bit activations */
+    uint32_t quantised_macs; /* products with integer activations */
     uint32_t float_macs;     /* products with float weights */
     uint32_t attention_macs;
 } kernel_rates;

@@ -65,7 +65,7 @@ typedef struct packed_matrix {
 /* Format for a tensor type; false for types that cannot be multiplied with. */
 bool pack_format_of(tensor_type type, pack_format *out);
 
-/* Whether products take activations as 8-bit integers. */
+/* Whether products take activations as integers. */
 bool pack_is_quantised(pack_format format);
 
 /* Everything but data, for a matrix of this type; the type must have a format. */

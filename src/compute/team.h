@@ -17,7 +17,7 @@
 #include "sereno/engine.h"
 #include "sereno/error.h"
 
-enum { TEAM_MAX = 64, TEAM_TILES_MAX = 0x7FFF };
+enum { TEAM_MAX = SERENO_THREADS_MAX, TEAM_TILES_MAX = 0x7FFF };
 
 typedef struct team team;
 

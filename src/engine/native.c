@@ -95,7 +95,7 @@ static void sample_team(native_engine *e, sereno_boundary *b) {
 static bool may_continue(native_engine *e, const sereno_pass *pass, sereno_boundary *b) {
     uint64_t ended_ns = b->now_ns;
     for (;;) {
-        sample_team(e, b);
+        if (pass->sample_cpu) sample_team(e, b);
         sereno_verdict verdict = pass->observer(pass->observer_ctx, b);
         if (verdict.action != SERENO_SLEEP) return verdict.action == SERENO_CONTINUE;
         team_rest(e->team, (uint64_t)verdict.sleep_us * 1000);
@@ -169,6 +169,9 @@ static int native_keep(sereno_engine *base, int32_t sequence, const int32_t *pat
     if (status) return status;
     if (!e->pending[sequence]) {
         return err_set(err, SERENO_ERR_INVALID, "sequence %d has no computed tokens to keep", sequence);
+    }
+    if (n < 0 || n > e->n_inputs) {
+        return err_set(err, SERENO_ERR_INVALID, "a path of %d of %d computed tokens", n, e->n_inputs);
     }
     for (int32_t k = 0; k < n; k++) {
         int32_t i = path[k];
@@ -301,7 +304,7 @@ int sereno_engine_open(const sereno_model *model, const sereno_engine_options *o
     if (!e) return err_no_memory(err, "an engine", sizeof *e);
     e->base.ops = &native_ops;
     e->model = model;
-    e->clock = sereno_clock_system();
+    e->clock = options->clock ? options->clock : sereno_clock_system();
     int status = open_parts(e, options, err);
     if (status) {
         native_close(&e->base);

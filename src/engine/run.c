@@ -84,7 +84,6 @@ static void for_each(native_engine *e, int32_t begin, int32_t end,
 
 /* A product of the inputs in scratch.act with the matrices of a subgraph. */
 typedef struct product {
-    int n;
     const packed_matrix *matrix[3];
     float *out[3];
     bool adds_to_x; /* the rows computed are added to the residual stream */
@@ -109,7 +108,7 @@ static void product_tile(native_engine *e, void *ctx, int32_t tile, int32_t memb
 }
 
 static void run_product(native_engine *e, const subgraph *s, product *p) {
-    p->n = plan_matrices(&e->weights, s, p->matrix);
+    plan_matrices(&e->weights, s, p->matrix);
     for_each(e, s->begin, s->end, product_tile, p);
 }
 

@@ -2,10 +2,11 @@
 
 #include <string.h>
 
+#include "errors.h"
+
 static const arch archs[] = {
     {
         .name = "llama",
-        .rope = ROPE_NEIGHBOURS,
         .global =
             {
                 [GLOBAL_TOKEN_EMBD] = {"token_embd.weight", DIM_EMBD, DIM_VOCAB, false},
@@ -37,7 +38,6 @@ const arch *arch_find(gguf_string name) {
 void arch_list(char *out, size_t size) {
     out[0] = '\0';
     for (size_t i = 0; i < sizeof archs / sizeof *archs; i++) {
-        strncat(out, i ? ", " : "", size - strlen(out) - 1);
-        strncat(out, archs[i].name, size - strlen(out) - 1);
+        err_list(out, size, archs[i].name);
     }
 }

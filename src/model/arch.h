@@ -1,5 +1,6 @@
 /*
- * What distinguishes one architecture from another: a row of a table. Everything else (shapes,
+ * What distinguishes one architecture from another: a row of a table. (So far they all rotate neighbouring
+ * dimensions 2i and 2i + 1 of a head.) Everything else (shapes,
  * counts) comes from the file.
  */
 #ifndef MODEL_ARCH_H
@@ -33,14 +34,8 @@ typedef struct arch_tensor {
     bool optional;
 } arch_tensor;
 
-/* Which two dimensions of a head are rotated together. */
-typedef enum arch_rope {
-    ROPE_NEIGHBOURS, /* 2i and 2i + 1 */
-} arch_rope;
-
 typedef struct arch {
     const char *name; /* general.architecture, and prefix of its keys */
-    arch_rope rope;
     arch_tensor global[GLOBAL_TENSORS];
     arch_tensor layer[LAYER_TENSORS];
 } arch;

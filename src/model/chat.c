@@ -27,7 +27,8 @@ static gguf_string find_default_system(gguf_string template) {
                          : rest.size > 1 && rest.data[0] == '\\' && rest.data[1] == 'n' ? 2
                                                                                         : 0;
         gguf_string end = find_text(rest, END);
-        if (newline > 0 && end.size > 0) {
+        if (end.size == 0) break; /* nor does one follow any later mark */
+        if (newline > 0) {
             gguf_string text = {rest.data + newline, (size_t)(end.data - rest.data) - newline};
             bool literal = true;
             for (size_t i = 0; i < text.size; i++) {

@@ -1,6 +1,6 @@
 /*
  * Writer of GGUF version 3 files: keys first, then tensor descriptions, then data, streamed to a file.
- * Thread: one at a time. Errors stick: after the first, calls do nothing and close reports it.
+ * Thread: one at a time. The writing calls report nothing: close says whether all went well.
  */
 #ifndef MODEL_GGUF_WRITER_H
 #define MODEL_GGUF_WRITER_H
@@ -20,7 +20,7 @@ void gguf_write_u32(gguf_writer *w, const char *key, uint32_t value);
 void gguf_write_f32(gguf_writer *w, const char *key, float value);
 void gguf_write_bool(gguf_writer *w, const char *key, int value);
 void gguf_write_string(gguf_writer *w, const char *key, const char *value);
-/* An array of strings or int32: this, then `count` calls of gguf_write_element_*. */
+/* An array of strings or int32: this, then `count` calls of gguf_write_*_element. */
 void gguf_write_string_array(gguf_writer *w, const char *key, uint64_t count);
 void gguf_write_i32_array(gguf_writer *w, const char *key, uint64_t count);
 void gguf_write_string_element(gguf_writer *w, const char *value, size_t size);

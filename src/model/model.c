@@ -38,9 +38,20 @@ static int get_positive(const sereno_model *m, const char *suffix, const float *
 }
 
 static int refuse_rope_scaling(const sereno_model *m, sereno_error *err) {
+    static const char *const factors[] = {"rope.scale_linear", "rope.scaling.factor"}; /* older spellings */
     char key[128];
     const gguf_string none = {"none", 4};
+    const float one = 1;
     gguf_string scaling;
+    for (size_t i = 0; i < sizeof factors / sizeof *factors; i++) {
+        float factor = 1;
+        int status = get_positive(m, factors[i], &one, &factor, err);
+        if (status) return status;
+        if (factor != 1) {
+            return err_set(err, SERENO_ERR_UNSUPPORTED, "%s: '%s.%s' is %g; scaled positions are not supported",
+                           m->gguf->name, m->arch->name, factors[i], (double)factor);
+        }
+    }
     snprintf(key, sizeof key, "%s.rope.scaling.type", m->arch->name);
     int status = gguf_get_string(m->gguf, key, &none, &scaling, err);
     if (!status && !gguf_string_equals(scaling, "none")) {
@@ -112,8 +123,7 @@ static int check_tensor(const sereno_model *m, const gguf_tensor *t, uint64_t co
 }
 
 /* Finds the tensor of a row of the table; *out stays NULL where an optional one is absent. */
-static int find_tensor(sereno_model *m, const arch_tensor *row, int layer, const gguf_tensor **out, size_t *n_used,
-                       sereno_error *err) {
+static int find_tensor(sereno_model *m, const arch_tensor *row, int layer, const gguf_tensor **out, sereno_error *err) {
     const sereno_model_info *i = &m->info;
     const uint64_t dims[DIMS] = {
         [DIM_ONE] = 1,
@@ -134,7 +144,6 @@ static int find_tensor(sereno_model *m, const arch_tensor *row, int layer, const
         if (row->optional) return SERENO_OK;
         return err_set(err, SERENO_ERR_FORMAT, "%s: the tensor '%s' is missing", m->gguf->name, name);
     }
-    ++*n_used;
     return check_tensor(m, *out, dims[row->columns], dims[row->rows], err);
 }
 
@@ -161,19 +170,18 @@ static int refuse_unused(const sereno_model *m, sereno_error *err) {
 }
 
 static int load_tensors(sereno_model *m, sereno_error *err) {
-    size_t n_used = 0;
     int status = SERENO_OK;
     m->layers = calloc(m->info.n_layers, sizeof *m->layers);
     if (!m->layers) return err_no_memory(err, "the layers", m->info.n_layers * sizeof *m->layers);
     for (int role = 0; role < GLOBAL_TENSORS && !status; role++) {
-        status = find_tensor(m, &m->arch->global[role], -1, &m->tensor[role], &n_used, err);
+        status = find_tensor(m, &m->arch->global[role], -1, &m->tensor[role], err);
     }
     for (uint32_t layer = 0; layer < m->info.n_layers && !status; layer++) {
         for (int role = 0; role < LAYER_TENSORS && !status; role++) {
-            status = find_tensor(m, &m->arch->layer[role], (int)layer, &m->layers[layer].tensor[role], &n_used, err);
+            status = find_tensor(m, &m->arch->layer[role], (int)layer, &m->layers[layer].tensor[role], err);
         }
     }
-    if (!status && n_used != m->gguf->n_tensors) status = refuse_unused(m, err);
+    if (!status) status = refuse_unused(m, err);
     if (!status && !m->tensor[GLOBAL_OUTPUT]) m->tensor[GLOBAL_OUTPUT] = m->tensor[GLOBAL_TOKEN_EMBD];
     return status;
 }

@@ -36,8 +36,7 @@ static const struct preset *find_preset(const char *name, size_t size) {
 static int refuse_name(const char *file, const char *name, size_t size, sereno_error *err) {
     char known[128] = "";
     for (size_t i = 0; i < sizeof presets / sizeof *presets; i++) {
-        strncat(known, i ? ", " : "", sizeof known - strlen(known) - 1);
-        strncat(known, presets[i].name, sizeof known - strlen(known) - 1);
+        err_list(known, sizeof known, presets[i].name);
     }
     return err_set(err, SERENO_ERR_UNSUPPORTED, "%s: pre-tokenizer '%.*s' is not supported; supported: %s", file,
                    (int)(size < 64 ? size : 64), name, known);

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Instructions the AVX-512 kernels use: F, BW, VL, VNNI and F16C, enabled by the system too. */
+/* Instructions the AVX-512 kernels use: F, BW, VL, VNNI and FMA, enabled by the system too. */
 bool cpu_has_avx512_vnni(void);
 
 /* Cores this process may run on (its affinity mask), at least 1. */

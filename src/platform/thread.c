@@ -32,9 +32,14 @@ static int apply_affinity(const thread_class *wanted, sereno_error *err) {
         }
         CPU_SET(wanted->cpus[i], &set);
     }
+    cpu_set_t taken;
     if (sched_setaffinity(0, sizeof set, &set) != 0) {
         return err_set(err, errno == EINVAL ? SERENO_ERR_INVALID : SERENO_ERR_SYSTEM,
                        "cannot run on the cores asked for: %s", strerror(errno));
+    }
+    /* The kernel leaves out cores that are not there without a word. */
+    if (sched_getaffinity(0, sizeof taken, &taken) == 0 && !CPU_EQUAL(&set, &taken)) {
+        return err_set(err, SERENO_ERR_INVALID, "not all of the cores asked for exist or may be used");
     }
     return SERENO_OK;
 }

@@ -62,6 +62,10 @@ typedef struct progress {
     uint64_t start_ns, last_token_ns;
 } progress;
 
+static uint64_t now_ns(const progress *p) {
+    return sereno_now_ns(p->request->clock ? p->request->clock : sereno_clock_system());
+}
+
 static bool cancelled(const sereno_request *r) {
     return r->cancel && atomic_load_explicit(r->cancel, memory_order_relaxed);
 }
@@ -91,15 +95,17 @@ static int run_tokens(progress *p, sereno_plan_kind plan, const int32_t *tokens,
         inputs[i] = (sereno_input){tokens[i], g->sequence, i - 1, sample && i == n - 1};
         path[i] = i;
     }
-    sereno_pass pass = {plan, inputs, n, observe, p};
+    sereno_pass pass = {plan, inputs, n, observe, p, p->request->observer != NULL};
+    sereno_error failure = {0};
     int status;
     do {
         if (cancelled(p->request)) {
             finish(p, SERENO_FINISH_CANCELLED);
             return SERENO_OK;
         }
-        status = g->engine->ops->pass(g->engine, &pass, err);
+        status = g->engine->ops->pass(g->engine, &pass, &failure);
     } while (status == SERENO_ERR_ABANDONED);
+    if (status) err_set(err, status, "%s", failure.message);
     if (!status) status = g->engine->ops->keep(g->engine, g->sequence, path, n, err);
     for (int32_t i = 0; i < n && !status; i++) {
         status = sereno_tokens_append(&g->kept, tokens[i], err);
@@ -132,15 +138,15 @@ static int prefill(progress *p, sereno_error *err) {
         if (r->on_prefill) r->on_prefill(r->ctx, done, total);
     }
     p->out->n_prefilled = done;
-    p->out->prefill_ms = (double)(sereno_now_ns(sereno_clock_system()) - p->start_ns) / 1e6;
+    p->out->prefill_ms = (double)(now_ns(p) - p->start_ns) / 1e6;
     return status;
 }
 
 /* Hands out text that has become certain. */
-static int emit(progress *p, const char *text, size_t size, sereno_error *err) {
+static int emit(progress *p, const char *text, size_t size, bool last, sereno_error *err) {
     size_t release;
     if (p->stopped) return SERENO_OK;
-    int status = stop_push(&p->stops, text, size, &release, &p->stopped, err);
+    int status = stop_push(&p->stops, text, size, last, &release, &p->stopped, err);
     if (!status && release > 0) {
         status = sereno_text_append(&p->out->text, p->stops.held.data, release, err);
         if (p->request->on_text) p->request->on_text(p->request->ctx, p->stops.held.data, release);
@@ -153,14 +159,13 @@ static int emit(progress *p, const char *text, size_t size, sereno_error *err) {
 static int emit_rest(progress *p, sereno_error *err) {
     p->fresh.size = 0;
     int status = sereno_detokenize_end(&p->detokenizer, &p->fresh, err);
-    if (!status && p->fresh.size > 0) status = emit(p, p->fresh.data, p->fresh.size, err);
-    p->stops.n_stops = 0;
-    if (!status) status = emit(p, "", 0, err);
+    if (!status) status = emit(p, p->fresh.data ? p->fresh.data : "", p->fresh.size, true, err);
+    if (p->stopped) p->out->finish = SERENO_FINISH_STOP;
     return status;
 }
 
 static void note_time(progress *p) {
-    uint64_t now = sereno_now_ns(sereno_clock_system());
+    uint64_t now = now_ns(p);
     if (p->out->tokens.n == 0) {
         p->out->ttft_ms = (double)(now - p->start_ns) / 1e6;
     } else {
@@ -188,11 +193,11 @@ static int take_token(progress *p, int32_t input, int32_t *token, sereno_error *
     int status = sereno_tokens_append(&p->out->tokens, *token, err);
     p->fresh.size = 0;
     if (!status) status = sereno_detokenize(g->tokenizer, &p->detokenizer, *token, &p->fresh, err);
-    if (!status && p->fresh.size > 0) status = emit(p, p->fresh.data, p->fresh.size, err);
+    if (!status && p->fresh.size > 0) status = emit(p, p->fresh.data, p->fresh.size, false, err);
     if (p->stopped) {
         finish(p, SERENO_FINISH_STOP);
     } else if ((int32_t)p->out->tokens.n == p->request->max_tokens ||
-               (int32_t)g->kept.n == g->engine->ops->info(g->engine)->n_ctx) {
+               (int32_t)g->kept.n + 1 == g->engine->ops->info(g->engine)->n_ctx) {
         finish(p, SERENO_FINISH_LENGTH);
     }
     return status;
@@ -230,15 +235,14 @@ int sereno_generate(sereno_generator *g, const sereno_request *request, sereno_g
     *out = (sereno_generation){.finish = SERENO_FINISH_LENGTH};
     int status = check_request(g, request, err);
     if (status || request->max_tokens == 0) return status;
-    progress p = {.g = g,
-                  .request = request,
-                  .out = out,
-                  .stops = {.stops = request->stops, .n_stops = request->n_stops},
-                  .start_ns = sereno_now_ns(sereno_clock_system())};
+    progress p = {
+        .g = g, .request = request, .out = out, .stops = {.stops = request->stops, .n_stops = request->n_stops}};
+    p.start_ns = now_ns(&p);
     g->gaps = (histogram){0};
     status = prefill(&p, err);
     if (!status && !p.finished) status = decode(&p, err);
-    if (!status) status = emit_rest(&p, err);
+    int rest = emit_rest(&p, status ? NULL : err); /* what was generated is handed out in any case */
+    if (!status) status = rest;
     out->itl_ms = (sereno_quantiles){(double)histogram_quantile(&g->gaps, 0.50) / 1e6,
                                      (double)histogram_quantile(&g->gaps, 0.95) / 1e6,
                                      (double)histogram_quantile(&g->gaps, 0.99) / 1e6};

@@ -9,7 +9,8 @@ static bool matches(const sereno_text *text, size_t at, const char *stop, bool *
     return memcmp(text->data + at, stop, left < length ? left : length) == 0;
 }
 
-int stop_push(stop_matcher *m, const char *text, size_t size, size_t *release, bool *stopped, sereno_error *err) {
+int stop_push(stop_matcher *m, const char *text, size_t size, bool last, size_t *release, bool *stopped,
+              sereno_error *err) {
     *stopped = false;
     *release = 0;
     int status = sereno_text_append(&m->held, text, size, err);
@@ -19,8 +20,8 @@ int stop_push(stop_matcher *m, const char *text, size_t size, size_t *release, b
         for (int i = 0; i < m->n_stops && !*stopped; i++) {
             bool partial;
             if (!matches(&m->held, *release, m->stops[i], &partial)) continue;
-            if (partial) may_begin = true;
-            else *stopped = true;
+            if (!partial) *stopped = true;
+            else if (!last) may_begin = true;
         }
         if (!*stopped && !may_begin) ++*release;
     }

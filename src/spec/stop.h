@@ -19,10 +19,11 @@ typedef struct stop_matcher {
 } stop_matcher;
 
 /*
- * Adds text to what is held and sets *release to how many bytes of `held` are certain. The caller uses
- * them and calls stop_release. *stopped: a stop string follows right after them.
+ * Adds text (`last`: no more will come) to what is held and sets *release to how many bytes of `held` are certain. The
+ * caller uses them and calls stop_release. *stopped: a stop string follows right after them.
  */
-int stop_push(stop_matcher *m, const char *text, size_t size, size_t *release, bool *stopped, sereno_error *err);
+int stop_push(stop_matcher *m, const char *text, size_t size, bool last, size_t *release, bool *stopped,
+              sereno_error *err);
 
 /* Drops the first `size` bytes of what is held. */
 void stop_release(stop_matcher *m, size_t size);

@@ -131,7 +131,7 @@ static void force(sereno_engine *e, const golden *g, score *s) {
             inputs[i] = (sereno_input){token, 0, i - 1, i == n - 1};
             path[i] = i;
         }
-        sereno_pass pass = {in_prompt ? SERENO_PLAN_PREFILL : SERENO_PLAN_VERIFY, inputs, n, NULL, NULL};
+        sereno_pass pass = {in_prompt ? SERENO_PLAN_PREFILL : SERENO_PLAN_VERIFY, inputs, n, NULL, NULL, false};
         assert_ok(e->ops->pass(e, &pass, err));
         assert_ok(e->ops->keep(e, 0, path, n, err));
         at += (uint32_t)n;

@@ -71,7 +71,7 @@ static void check_splits(sereno_engine *e, rng *r, const int32_t *tokens, int32_
             inputs[i] = (sereno_input){tokens[at + i], 0, i - 1, rng_below(r, 3) == 0};
             path[i] = i;
         }
-        sereno_pass pass = {SERENO_PLAN_PREFILL, inputs, batch, disturb, &m};
+        sereno_pass pass = {SERENO_PLAN_PREFILL, inputs, batch, disturb, &m, true};
         run_pass(e, &pass);
         for (int32_t i = 0; i < batch; i++) {
             if (inputs[i].wants_logits) assert_same_logits(e, i, wanted + (size_t)(at + i) * n_vocab, what, at + i);
@@ -110,7 +110,7 @@ static void check_tree(sereno_engine *e, rng *r, const int32_t *tokens, int32_t 
             }
         }
         mischief m = {{rng_u64(r)}, 0, rng_below(r, 4) == 0 ? 50 : 0};
-        sereno_pass pass = {SERENO_PLAN_VERIFY, inputs, batch, disturb, &m};
+        sereno_pass pass = {SERENO_PLAN_VERIFY, inputs, batch, disturb, &m, true};
         run_pass(e, &pass);
         for (int32_t d = 0; d < depth; d++) {
             assert_same_logits(e, path[d], wanted + (size_t)(at + d) * n_vocab, what, at + d);
@@ -143,7 +143,7 @@ static void check_sequences(sereno_engine *e, rng *r, const int32_t *tokens, int
             index[s][k] = batch++;
             count[s]++;
         }
-        sereno_pass pass = {SERENO_PLAN_VERIFY, inputs, batch, NULL, NULL};
+        sereno_pass pass = {SERENO_PLAN_VERIFY, inputs, batch, NULL, NULL, false};
         run_pass(e, &pass);
         for (int32_t s = 0; s < SEQUENCES; s++) {
             for (int32_t k = 0; k < count[s]; k++) {

@@ -105,7 +105,8 @@ void run_chain(sereno_engine *e, int32_t sequence, const int32_t *tokens, int32_
         inputs[i] = (sereno_input){tokens[i], sequence, i - 1, i == n - 1};
         path[i] = i;
     }
-    sereno_pass pass = {n > SERENO_VERIFY_BATCH_MAX ? SERENO_PLAN_PREFILL : SERENO_PLAN_VERIFY, inputs, n, NULL, NULL};
+    sereno_pass pass = {
+        n > SERENO_VERIFY_BATCH_MAX ? SERENO_PLAN_PREFILL : SERENO_PLAN_VERIFY, inputs, n, NULL, NULL, false};
     assert_ok(e->ops->pass(e, &pass, err));
     assert_ok(e->ops->keep(e, sequence, path, n, err));
 }

@@ -139,7 +139,7 @@ static sereno_verdict look(void *ctx, const sereno_boundary *b) {
 }
 
 static int watched_pass(sereno_engine *e, watch *w, sereno_plan_kind plan, const sereno_input *inputs, int32_t n) {
-    sereno_pass pass = {plan, inputs, n, look, w};
+    sereno_pass pass = {plan, inputs, n, look, w, true};
     return e->ops->pass(e, &pass, NULL);
 }
 
@@ -248,7 +248,7 @@ static void test_compute_threads_are_idle_class(void **state) {
 
 static void expect_refusal(sereno_engine *e, const sereno_input *inputs, int32_t n, int status, const char *part) {
     sereno_error error = {0};
-    sereno_pass pass = {SERENO_PLAN_VERIFY, inputs, n, NULL, NULL};
+    sereno_pass pass = {SERENO_PLAN_VERIFY, inputs, n, NULL, NULL, false};
     assert_int_equal(e->ops->pass(e, &pass, &error), status);
     if (!strstr(error.message, part)) fail_msg("'%s' lacks '%s'", error.message, part);
 }
@@ -277,8 +277,10 @@ static void test_wrong_passes(void **state) {
     assert_int_equal(e->ops->truncate(e, 2, 0, NULL), SERENO_ERR_INVALID);
     assert_ok(e->ops->truncate(e, 0, 4, err));
     const sereno_input tree[] = {{50, 0, -1, false}, {51, 0, 0, false}, {52, 0, -1, false}};
-    sereno_pass pass = {SERENO_PLAN_VERIFY, tree, 3, NULL, NULL};
+    sereno_pass pass = {SERENO_PLAN_VERIFY, tree, 3, NULL, NULL, false};
     assert_ok(e->ops->pass(e, &pass, err));
+    assert_int_equal(e->ops->keep(e, 0, NULL, -1, NULL), SERENO_ERR_INVALID);
+    assert_int_equal(e->ops->keep(e, 0, (int32_t[]){0, 1, 0, 1}, 4, NULL), SERENO_ERR_INVALID);
     assert_int_equal(e->ops->keep(e, 0, (int32_t[]){1}, 1, NULL), SERENO_ERR_INVALID);    /* not a child of the last */
     assert_int_equal(e->ops->keep(e, 0, (int32_t[]){0, 2}, 2, NULL), SERENO_ERR_INVALID); /* not a path */
     assert_int_equal(e->ops->keep(e, 1, (int32_t[]){0}, 1, NULL), SERENO_ERR_INVALID);    /* another sequence */
