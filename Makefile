@@ -5,8 +5,10 @@ JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 CMAKE_FLAGS ?=
 ifeq ($(CI),true)
-CMAKE_FLAGS += -DSERENO_WERROR=ON
+override CMAKE_FLAGS += -DSERENO_WERROR=ON
 endif
+
+export PROMPT # as it is, whatever characters it holds
 
 .PHONY: all run test lint format install clean help setup model
 .DEFAULT_GOAL := all
@@ -14,7 +16,7 @@ endif
 all: setup
 	@cmake -S . -B $(BUILD) -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(CMAKE_FLAGS) > $(BUILD).cmake.log 2>&1 || { cat $(BUILD).cmake.log; exit 1; }
 	@rm -f $(BUILD).cmake.log
-	@cmake --build $(BUILD) -j $(JOBS) -- --no-print-directory -s
+	@cmake --build $(BUILD) -j $(JOBS)
 
 # Installs what is missing to build and test; says what it does.
 setup:
@@ -26,7 +28,7 @@ model: setup
 
 run: all
 	@tools/get-model smollm2-135m > /dev/null
-	@$(BUILD)/sereno run -p "$(PROMPT)"
+	@$(BUILD)/sereno run -p "$$PROMPT"
 
 test: all model
 	@tests/run $(BUILD)
@@ -46,7 +48,7 @@ install: all
 $(BUILD)/make-random-model: all
 
 clean:
-	rm -rf $(BUILD) $(BUILD)-*
+	rm -rf $(BUILD) $(BUILD)-* $(BUILD).cmake.log
 
 help:
 	@echo "make            build $(BUILD)/sereno"

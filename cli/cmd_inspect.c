@@ -19,6 +19,11 @@ static json_t *json_string_of(gguf_string s) {
 /* Element i of a value; strings are walked by *at. */
 static json_t *json_element(const gguf_kv *kv, uint64_t i, const uint8_t **at) {
     int64_t integer;
+    uint64_t large;
+    if (kv->element == GGUF_UINT64) {
+        memcpy(&large, kv->data + 8 * i, sizeof large);
+        if (large > INT64_MAX) return json_real((double)large);
+    }
     if (kv->element == GGUF_STRING) return json_string_of(gguf_next_string(at));
     if (kv->element == GGUF_BOOL) return json_boolean(kv->data[i]);
     if (kv->element == GGUF_FLOAT32) {
@@ -108,7 +113,10 @@ static void print_text(json_t *document, bool all_tensors) {
         json_t *count = json_object_get(item, "count");
         char name[NAME_SHOWN];
         copy_printable(item, "key", name, sizeof name);
-        printf("%-42s %.*s%s", name, TEXT_SHOWN, value ? value : "?", value && strlen(value) > TEXT_SHOWN ? "..." : "");
+        char shown[TEXT_SHOWN];
+        int length = snprintf(shown, sizeof shown, "%s", value ? value : "?");
+        utf8_make_printable(shown);
+        printf("%-42s %s%s", name, shown, length >= TEXT_SHOWN ? "..." : "");
         if (count) printf(" (%" JSON_INTEGER_FORMAT " in all)", json_integer_value(count));
         putchar('\n');
         free(value);
@@ -129,7 +137,9 @@ static void print_text(json_t *document, bool all_tensors) {
 int cmd_inspect(int argc, char **argv) {
     common_options common = {0};
     bool tensors = false;
+    const char *model_option = NULL;
     const option options[] = {
+        {OPTION_TEXT, "-m, --model", "PATH", &model_option, "the file, where it is not the argument", 0, 0, NULL, NULL},
         {OPTION_FLAG, "--tensors", NULL, &tensors, "list the tensors too (with --json they always are)", 0, 0, NULL,
          NULL},
         COMMON_OPTIONS(common),
@@ -141,6 +151,8 @@ int cmd_inspect(int argc, char **argv) {
     const char *argument = NULL;
     int n = options_parse(&cl, argc, argv, &argument, 1);
     if (n < 0) return n == PARSED_HELP ? 0 : EXIT_USAGE;
+    if (argument && model_option) return usage_error(&cl, "the file is given twice");
+    if (!argument) argument = model_option;
     char path[4096];
     if (!model_path(argument, path, sizeof path)) return usage_error(&cl, "the model's path is too long");
     diagnostics diag;
@@ -155,6 +167,7 @@ int cmd_inspect(int argc, char **argv) {
     if (status) {
         code = fail_model(&diag, argument, &err);
     } else {
+        note(&diag, "%s: %zu bytes, %zu keys, %zu tensors", path, file->size, g->n_kv, g->n_tensors);
         json_t *document = describe(path, g, sereno_model_open(path, &model, &reason) == 0, &reason);
         if (!common.json) print_text(document, tensors);
         if (common.json) print_json(document);

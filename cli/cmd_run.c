@@ -23,7 +23,7 @@ typedef struct run_options {
     bool interactive, raw;
     int32_t n_predict, n_ctx, n_threads, sched;
     sereno_sampler sampler;
-    bool seed_given;
+    bool seed_given, n_ctx_given;
     option_list stops;
 } run_options;
 
@@ -54,6 +54,7 @@ static const char *const sched_names[] = {"idle", "batch", "normal", NULL};
 static void default_options(run_options *o) {
     *o = (run_options){.n_predict = 512, .sampler = sereno_sampler_defaults(), .sched = SERENO_SCHED_IDLE};
     o->n_threads = cpu_count() > 1 ? cpu_count() - 1 : 1;
+    if (o->n_threads > SERENO_THREADS_MAX) o->n_threads = SERENO_THREADS_MAX;
 }
 
 /* Parses "0,2-3"; false when it is anything else. */
@@ -106,10 +107,14 @@ static int check_options(const command_line *cl, run *r) {
 
 /* ---- Loading ---- */
 
+static bool is_cancelled(const run *r) {
+    return atomic_load_explicit(&r->cancel, memory_order_relaxed);
+}
+
 static bool on_load(void *ctx, uint64_t done, uint64_t total) {
     run *r = ctx;
     progress_update(&r->bar, done, total);
-    return !atomic_load_explicit(&r->cancel, memory_order_relaxed);
+    return !is_cancelled(r);
 }
 
 static void on_prefill(void *ctx, int32_t done, int32_t total) {
@@ -148,7 +153,7 @@ static int load(run *r) {
     e.sched = (sereno_sched)o->sched;
     e.cpus = r->cpus;
     e.n_cpus = r->n_cpus;
-    if (o->n_ctx > 0) e.n_ctx = o->n_ctx;
+    if (o->n_ctx_given) e.n_ctx = o->n_ctx > 0 ? o->n_ctx : (int32_t)n_ctx_max;
     e.isa = getenv("SERENO_ISA");
     if (e.isa && !*e.isa) e.isa = NULL;
     e.progress = on_load;
@@ -265,9 +270,9 @@ static json_t *json_environment(const run *r) {
     cpu_name(cpu, sizeof cpu);
     bool effective = sched_effective(r, &why);
     const sereno_engine_info *info = r->engine->ops->info(r->engine);
-    return json_pack("{s:s, s:i, s:s, s:b, s:s?, s:s, s:i, s:s}", "isa", info->isa, "threads", info->n_threads, "sched",
-                     sched_names[r->options->sched], "sched_effective", effective, "sched_note", why, "cpu", cpu,
-                     "context", info->n_ctx, "version", sereno_version());
+    return json_pack("{s:s, s:i, s:s, s:b, s:s?, s:s?, s:s, s:i, s:s}", "isa", info->isa, "threads", info->n_threads,
+                     "sched", sched_names[r->options->sched], "sched_effective", effective, "sched_note", why, "cpus",
+                     r->options->cpus, "cpu", cpu, "context", info->n_ctx, "version", sereno_version());
 }
 
 static json_t *json_settings(const run *r) {
@@ -278,9 +283,9 @@ static json_t *json_settings(const run *r) {
     for (int i = 0; i < r->options->stops.n; i++) {
         json_array_append_new(stops, json_string(r->options->stops.items[i]));
     }
-    return json_pack("{s:i, s:f, s:i, s:f, s:f, s:s, s:o, s:s, s:b}", "n_predict", r->options->n_predict, "temperature",
-                     (double)s->temperature, "top_k", s->top_k, "top_p", (double)s->top_p, "min_p", (double)s->min_p,
-                     "seed", seed, "stop", stops, "strategy", "plain", "chat", r->chats);
+    return json_pack("{s:i, s:o, s:i, s:o, s:o, s:s, s:o, s:s, s:b}", "n_predict", r->options->n_predict, "temperature",
+                     json_float(s->temperature), "top_k", s->top_k, "top_p", json_float(s->top_p), "min_p",
+                     json_float(s->min_p), "seed", seed, "stop", stops, "strategy", "plain", "chat", r->chats);
 }
 
 static void report_json(const run *r, const sereno_generation *g) {
@@ -341,7 +346,7 @@ static int answer_once(run *r) {
 }
 
 /* Answers one line; a failed turn leaves the conversation as it was before. */
-static void answer_line(run *r, const char *line, size_t size) {
+static int answer_line(run *r, const char *line, size_t size) {
     size_t before = r->history.n;
     sereno_generation g = {0};
     int status = check_utf8("the line", line, size, &r->err);
@@ -353,16 +358,19 @@ static void answer_line(run *r, const char *line, size_t size) {
         if (r->options->n_predict > 0) report_text(r, &g);
         status = append_answer(r, &g);
     }
+    int code = 0;
     if (status) {
-        fail(&r->diag, &r->err);
+        code = fail(&r->diag, &r->err);
         r->history.n = before;
     }
     sereno_generation_free(&g);
+    return code;
 }
 
 static void on_interrupt(void *ctx) {
     run *r = ctx;
-    atomic_store_explicit(&r->cancel, true, memory_order_relaxed);
+    /* Loading a huge file, or tokenizing, may not look at the flag for a while: a second Ctrl-C does not wait. */
+    if (atomic_exchange_explicit(&r->cancel, true, memory_order_relaxed)) interrupt_exit();
     if (r->engine) r->engine->ops->interrupt(r->engine);
 }
 
@@ -371,18 +379,20 @@ static int chat_loop(run *r) {
     char *line = NULL;
     size_t capacity = 0;
     int code = 0;
-    if (terminal_is(0)) fputs("Ctrl-C ends an answer, Ctrl-D or a second Ctrl-C the program.\n", stderr);
+    bool person = terminal_is(0); /* who sees a turn fail; a program learns it from the exit code */
+    if (person) fputs("Ctrl-C ends an answer, Ctrl-D or a second Ctrl-C the program.\n", stderr);
     for (;;) {
         atomic_store_explicit(&r->cancel, false, memory_order_relaxed);
-        if (terminal_is(0)) fputs("> ", stderr);
+        if (person) fputs("> ", stderr);
         ssize_t size = getline(&line, &capacity, stdin);
         if (size < 0) {
-            if (terminal_is(0)) fputc('\n', stderr);
-            if (atomic_load_explicit(&r->cancel, memory_order_relaxed)) code = EXIT_INTERRUPTED;
+            if (person) fputc('\n', stderr);
+            if (is_cancelled(r)) code = EXIT_INTERRUPTED;
             break;
         }
         if (size > 0 && line[size - 1] == '\n') size--;
-        if (size > 0) answer_line(r, line, (size_t)size);
+        int failed = size > 0 ? answer_line(r, line, (size_t)size) : 0;
+        if (failed && !person) code = failed;
     }
     free(line);
     return code;
@@ -394,7 +404,10 @@ static int read_prompt(run *r) {
     int status = o->file ? read_text(o->file, &r->prompt, &r->err) : SERENO_OK;
     const char *text = o->prompt ? o->prompt : "";
     if (!status) status = sereno_text_append(&r->prompt, text, strlen(text), &r->err);
+    /* A text file ends with a newline that is not part of what is said. */
+    if (!status && o->file && r->prompt.size > 0 && r->prompt.data[r->prompt.size - 1] == '\n') r->prompt.size--;
     if (!status) status = check_utf8("the prompt", r->prompt.data, r->prompt.size, &r->err);
+    if (status && is_cancelled(r)) return EXIT_INTERRUPTED;
     return status ? fail(&r->diag, &r->err) : 0;
 }
 
@@ -424,8 +437,8 @@ int cmd_run(int argc, char **argv) {
     const option options[] = {
         {OPTION_HEADING, NULL, NULL, NULL, "what to say", 0, 0, NULL, NULL},
         {OPTION_TEXT, "-p, --prompt", "TEXT", &o.prompt, "the prompt", 0, 0, NULL, NULL},
-        {OPTION_TEXT, "-f, --file", "FILE", &o.file, "read the prompt from FILE, - for standard input", 0, 0, NULL,
-         NULL},
+        {OPTION_TEXT, "-f, --file", "FILE", &o.file,
+         "read the prompt from FILE, - for standard input; a newline at its end is not part of it", 0, 0, NULL, NULL},
         {OPTION_FLAG, "-i, --interactive", NULL, &o.interactive,
          "chat, a line a turn; the KV cache is kept from turn to turn. Ctrl-C ends the answer, a second one the "
          "program",
@@ -450,7 +463,9 @@ int cmd_run(int argc, char **argv) {
          "model is sure",
          0, 1, NULL, NULL},
         {OPTION_FLOAT, "--min-p", "P", &o.sampler.min_p,
-         "of these only tokens at least P times as likely as the likeliest, 0 all; default 0.05", 0, 1, NULL, NULL},
+         "of these only tokens at least P times as likely as the likeliest, 0 all; default 0.05: no wild token where "
+         "the likeliest is near certain",
+         0, 1, NULL, NULL},
         {OPTION_SEED, "-s, --seed", "N", &o.sampler.seed,
          "the same seed gives the same text, on any number of threads; default: random, printed at the end", 0, 0, NULL,
          &o.seed_given},
@@ -458,10 +473,12 @@ int cmd_run(int argc, char **argv) {
         {OPTION_TEXT, "-m, --model", "PATH", &o.model,
          "GGUF file; default $SERENO_MODEL, else the model that tools/get-model fetched", 0, 0, NULL, NULL},
         {OPTION_INT, "-c, --ctx-size", "N", &o.n_ctx,
-         "context in tokens; default 4096 or the model's, the smaller: memory grows with it. 0 is the default", 0,
-         1 << 24, NULL, NULL},
+         "context in tokens; default 4096 or the model's, the smaller: memory grows with it. 0: all that the model was "
+         "trained for",
+         0, 1 << 24, NULL, &o.n_ctx_given},
         {OPTION_INT, "-t, --threads", "N", &o.n_threads,
-         "compute threads; default all cores but one, at least 1: what is in front keeps a core", 1, 64, NULL, NULL},
+         "compute threads; default all cores but one, at least 1: what is in front keeps a core", 1, SERENO_THREADS_MAX,
+         NULL, NULL},
         {OPTION_TEXT, "--cpu", "LIST", &o.cpus, "run only on these cores, like 0,2-3; default: wherever there is room",
          0, 0, NULL, NULL},
         {OPTION_CHOICE, "--sched", "CLASS", &o.sched,
@@ -473,7 +490,10 @@ int cmd_run(int argc, char **argv) {
     const command_line cl = {"sereno run", "answer a prompt, or chat", "",
                              "  sereno run -p \"Why is the sky blue?\"\n"
                              "  sereno run -i --system \"You answer in one sentence.\"\n"
-                             "  sereno run --raw -p \"Once upon a time\" -n 100 --temp 0 --json\n",
+                             "  sereno run --raw -p \"Once upon a time\" -n 100 --temp 0 --json\n"
+                             "\nenvironment:\n"
+                             "  SERENO_MODEL  path of the model when -m is not given\n"
+                             "  SERENO_ISA    kernels to use: avx512, portable; default: the best this machine runs\n",
                              options};
     int n = options_parse(&cl, argc, argv, NULL, 0);
     if (n < 0) return n == PARSED_HELP ? 0 : EXIT_USAGE;

@@ -46,7 +46,7 @@ static int print_tokens(const sereno_tokenizer *t, const sereno_tokens *tokens, 
 int cmd_tokenize(int argc, char **argv) {
     common_options common = {0};
     const char *model_option = NULL, *file = NULL, *argument = NULL;
-    bool plain = false, ids_only = false, no_bos = false;
+    bool plain = false, ids_only = false, no_bos = false, no_eos = false;
     const option options[] = {
         {OPTION_TEXT, "-m, --model", "PATH", &model_option,
          "GGUF file; default $SERENO_MODEL, else the model that tools/get-model fetched", 0, 0, NULL, NULL},
@@ -57,6 +57,8 @@ int cmd_tokenize(int argc, char **argv) {
          0, 0, NULL, NULL},
         {OPTION_FLAG, "--no-bos", NULL, &no_bos, "leave out the beginning token even where the model wants one", 0, 0,
          NULL, NULL},
+        {OPTION_FLAG, "--no-eos", NULL, &no_eos, "leave out the end token even where the model wants one", 0, 0, NULL,
+         NULL},
         {OPTION_FLAG, "--ids", NULL, &ids_only, "print only the numbers, on one line", 0, 0, NULL, NULL},
         COMMON_OPTIONS(common),
         {0},
@@ -84,6 +86,10 @@ int cmd_tokenize(int argc, char **argv) {
             status = sereno_tokens_append(&tokens, sereno_tokenizer_bos(t), &err);
         }
         if (!status) status = sereno_tokenize(t, text.data, text.size, !plain, &tokens, &err);
+        if (!status && sereno_tokenizer_add_eos(t) && !no_eos) {
+            status = sereno_tokens_append(&tokens, sereno_tokenizer_eos(t), &err);
+        }
+        if (!status) note(&diag, "%s: %zu bytes are %zu tokens", path, text.size, tokens.n);
         if (!status) status = print_tokens(t, &tokens, common.json, ids_only, &err);
     }
     int code = 0;

@@ -28,9 +28,10 @@ void diagnostics_close(diagnostics *d) {
 }
 
 static void print_line(const diagnostics *d, const char *kind, const char *format, va_list args) {
-    fprintf(d->to, "%s: %s", d->command, kind);
-    vfprintf(d->to, format, args);
-    fputc('\n', d->to);
+    char text[1024];
+    vsnprintf(text, sizeof text, format, args);
+    utf8_make_printable(text); /* names out of files may hold anything */
+    fprintf(d->to, "%s: %s%s\n", d->command, kind, text);
 }
 
 void warn(const diagnostics *d, const char *format, ...) {
@@ -145,6 +146,12 @@ json_t *json_text(const char *text, size_t size) {
 json_t *json_number(double value) {
     if (isfinite(value)) return json_real(value);
     return json_string(isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
+}
+
+json_t *json_float(float value) {
+    char text[32];
+    snprintf(text, sizeof text, "%.7g", (double)value);
+    return json_number(strtod(text, NULL));
 }
 
 int finish_output(const diagnostics *d, int code) {

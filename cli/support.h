@@ -74,6 +74,8 @@ int check_utf8(const char *what, const char *text, size_t size, sereno_error *er
 json_t *json_text(const char *text, size_t size);
 /* A number for JSON, which has none for infinity and NaN: they become the strings "inf", "-inf" and "nan". */
 json_t *json_number(double value);
+/* A setting as it was given: 0.7 and not 0.699999988. */
+json_t *json_float(float value);
 /* Prints and releases a document, in order of insertion. */
 void print_json(json_t *document);
 

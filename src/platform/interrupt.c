@@ -34,6 +34,10 @@ void interrupt_handle(void (*handler)(void *ctx), void *ctx) {
     set_action(on_signal);
 }
 
+void interrupt_exit(void) {
+    _exit(130);
+}
+
 void interrupt_ignore(void) {
     set_action(SIG_IGN);
 }

@@ -10,6 +10,9 @@
  */
 void interrupt_handle(void (*handler)(void *ctx), void *ctx);
 
+/* Ends the process at once with exit code 130, from a handler: for whoever asks twice. */
+_Noreturn void interrupt_exit(void);
+
 /* From now on the signals do nothing: the context may go, and cleaning up is not cut short. */
 void interrupt_ignore(void);
 

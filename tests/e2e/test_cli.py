@@ -24,8 +24,9 @@ OPTIONS = {
             "--raw": 0, "-n": 1, "--predict": 1, "--n-predict": 1, "--stop": 1, "--temp": 1, "--temperature": 1,
             "--top-k": 1, "--top-p": 1, "--min-p": 1, "-s": 1, "--seed": 1, "-m": 1, "--model": 1, "-c": 1,
             "--ctx-size": 1, "-t": 1, "--threads": 1, "--cpu": 1, "--sched": 1},
-    "inspect": {"--tensors": 0},
-    "tokenize": {"-m": 1, "--model": 1, "-f": 1, "--file": 1, "--no-parse-special": 0, "--no-bos": 0, "--ids": 0},
+    "inspect": {"-m": 1, "--model": 1, "--tensors": 0},
+    "tokenize": {"-m": 1, "--model": 1, "-f": 1, "--file": 1, "--no-parse-special": 0, "--no-bos": 0,
+                 "--no-eos": 0, "--ids": 0},
 }
 # Keys of `run --json` and the type of each (a dict: an object with at least these).
 RUN_KEYS = {
@@ -668,7 +669,7 @@ class Chats(Case):
 
     def test_failed_turns_leave_the_chat_as_it_was(self):
         good = self.chat(b"one\ntwo\n", "-s", 4)
-        mixed = self.chat(b"one\nbad\xff\n" + b"long " * 200 + b"\ntwo\n", "-s", 4, "-c", 128)
+        mixed = self.chat(b"one\nbad\xff\n" + b"long " * 200 + b"\ntwo\n", "-s", 4, "-c", 128, code=1)
         self.assertEqual(mixed.out, good.out)
         self.assertIn("at offset 3", mixed.err)
         self.assertRegex(mixed.err, r"\b128\b")
@@ -681,6 +682,23 @@ class Chats(Case):
         running.wait_for("err", STATISTICS.encode() + rb".*\n")
         running.wait_for("out", re.escape(alone.encode()), timeout=5)
         self.assertEqual(running.finish().code, 0)
+
+    def test_file_prompts_lose_their_last_newline(self):
+        path = self.folder() / "prompt.txt"
+        path.write_text("one\n")
+        alone, from_file = (self.document(self.sereno("run", *how, "-m", tiny_model(), "-n", 1, "--json").out)
+                            for how in (("-p", "one"), ("-f", path)))
+        self.assertEqual(alone["prompt_tokens"], from_file["prompt_tokens"])
+
+    def test_context_is_filled_and_not_overrun(self):
+        result = self.document(self.sereno("run", "--raw", "-p", "abcdefgh", "-m", endless_model(), "-c", 16,
+                                           "--json").out)
+        self.assertEqual(result["finish_reason"], "length")
+        self.assertEqual(result["prompt_tokens"] + result["completion_tokens"], 16)
+
+    def test_cores_that_do_not_exist(self):
+        result = self.sereno("run", "-p", "hi", "-m", tiny_model(), "--cpu", "0,900", code=(1, 2))
+        self.assertIn("0,900", result.err)
 
     def test_raw_chat(self):
         self.assertEqual(len(re.findall(STATISTICS, self.chat(b"one\ntwo\n", "--raw").err)), 2)
