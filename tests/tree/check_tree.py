@@ -36,8 +36,10 @@ ALLOWED["cli"] = set(ALLOWED)
 OS_HEADER = re.compile(r"(sys|linux)/.*|(unistd|pthread|sched|fcntl|signal|dirent)\.h")
 # (file, OS header): why it may include it although it is not in the platform room.
 OS_HEADER_EXCEPTIONS = {
-    ("src/compute/team.c", "pthread.h"): "the team's mutex and condition variables live in its own struct",
+    ("src/compute/team.c", "pthread.h"): "its members' thread handles live in its own struct",
 }
+
+SYSTEM_HEADERS = Path("/usr/include")
 
 C_HEADERS = {
     "assert.h", "complex.h", "ctype.h", "errno.h", "fenv.h", "float.h", "inttypes.h", "iso646.h", "limits.h",
@@ -253,6 +255,8 @@ def check_rooms(tree):
         base = Path(name).name
         if name.endswith(".h") and first.setdefault(base, name) != name:
             yield Violation(name, 1, f"header names must be unique; {first[base]} has this name too")
+        if name.endswith(".h") and (SYSTEM_HEADERS / base).exists():
+            yield Violation(name, 1, "the system has a header of this name, which other rooms would include unnoticed")
     for name in tree.sources:
         if tree.room_of(name) in ALLOWED:
             for line, how, what in includes(tree.text(name)):

@@ -131,6 +131,9 @@ class Rooms(CheckTest):
     def test_unique_names(self):
         self.fails(self.check, ("src/model/text.h:1", "unique"), **{"src/model/text.h": header("text")})
 
+    def test_system_names(self):
+        self.fails(self.check, ("src/model/memory.h:1", "the system has"), **{"src/model/memory.h": header("memory")})
+
     def test_unknown_room(self):
         self.fails(self.check, ("src/other/x.c:1", "not a room"), **{"src/other/x.c": "\n"})
 
