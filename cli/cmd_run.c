@@ -431,6 +431,14 @@ static void close_run(run *r) {
     diagnostics_close(&r->diag);
 }
 
+static const char examples[] =
+    "  sereno run -p \"Why is the sky blue?\"\n"
+    "  sereno run -i --system \"You answer in one sentence.\"\n"
+    "  sereno run --raw -p \"Once upon a time\" -n 100 --temp 0 --json\n"
+    "\nenvironment:\n"
+    "  SERENO_MODEL  path of the model when -m is not given\n"
+    "  SERENO_ISA    kernels to use: avx512, portable; default: the best this machine runs\n";
+
 int cmd_run(int argc, char **argv) {
     run_options o;
     default_options(&o);
@@ -487,14 +495,7 @@ int cmd_run(int argc, char **argv) {
         COMMON_OPTIONS(o.common),
         {0},
     };
-    const command_line cl = {"sereno run", "answer a prompt, or chat", "",
-                             "  sereno run -p \"Why is the sky blue?\"\n"
-                             "  sereno run -i --system \"You answer in one sentence.\"\n"
-                             "  sereno run --raw -p \"Once upon a time\" -n 100 --temp 0 --json\n"
-                             "\nenvironment:\n"
-                             "  SERENO_MODEL  path of the model when -m is not given\n"
-                             "  SERENO_ISA    kernels to use: avx512, portable; default: the best this machine runs\n",
-                             options};
+    const command_line cl = {"sereno run", "answer a prompt, or chat", "", examples, options};
     int n = options_parse(&cl, argc, argv, NULL, 0);
     if (n < 0) return n == PARSED_HELP ? 0 : EXIT_USAGE;
     run r = {.options = &o};
