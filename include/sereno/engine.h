@@ -75,7 +75,10 @@ typedef struct sereno_verdict {
 
 typedef sereno_verdict (*sereno_observer)(void *ctx, const sereno_boundary *boundary);
 
-/* A token to compute. Its place in its sequence is one after its parent. */
+/*
+ * A token to compute. Its place in its sequence is one after its parent. It attends to the kept tokens of its
+ * sequence, its ancestors in the pass and itself: parents are the ancestor mask of a tree of candidates.
+ */
 typedef struct sereno_input {
     int32_t token;
     int32_t sequence; /* 0 .. n_sequences - 1 */
