@@ -1,4 +1,5 @@
 # sereno: a thin face over CMake. `make help` lists the targets.
+MAKEFLAGS += --no-print-directory
 BUILD ?= build
 PROMPT ?= Explain in two sentences why the sky is blue.
 JOBS ?= $(shell nproc)
