@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "errors.h"
 #include "gguf_writer.h"
 #include "half.h"
 #include "hash.h"
@@ -268,12 +269,27 @@ static int write_tensors(gguf_writer *w, const shape *s, tensor_type type, rng *
     return status;
 }
 
+/* Rows must be whole blocks of the type. */
+static int check_rows(const shape *s, tensor_type type, sereno_error *err) {
+    const tensor_type_info *info = tensor_type_find(type);
+    const uint32_t columns[] = {s->n_embd, s->n_ff, s->n_heads * s->head_dim};
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
+        if (columns[i] % info->block_weights != 0) {
+            return err_set(err, SERENO_ERR_INVALID, "shape %s has rows of %u, which are not whole blocks of %u (%s)",
+                           s->name, columns[i], info->block_weights, info->name);
+        }
+    }
+    return SERENO_OK;
+}
+
 static int make_model(const shape *s, tensor_type type, const char *path, uint64_t seed, sereno_error *err) {
+    int status = check_rows(s, type, err);
+    if (status) return status;
     rng r = {seed};
     gguf_writer *w;
     uint64_t n_tensors = 2 + (uint64_t)s->n_layers * LAYER_TENSORS_WRITTEN + !s->tied;
     token *tokens = make_vocabulary((int32_t)s->n_vocab, &r);
-    int status = tokens ? gguf_writer_open(path, N_KV, n_tensors, &w, err) : SERENO_ERR_NO_MEMORY;
+    status = tokens ? gguf_writer_open(path, N_KV, n_tensors, &w, err) : SERENO_ERR_NO_MEMORY;
     if (!status) {
         write_keys(w, s, tokens);
         describe_tensors(w, s, type);

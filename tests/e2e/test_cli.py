@@ -871,6 +871,8 @@ class RandomModels(Case):
         for bad in ("/no/such/folder/model.gguf", self.folder()):
             result = self.execute(Places.build / "make-random-model", "tiny", "q4_0", bad, code=1)
             self.assertIn(str(bad), result.err)
+        result = self.execute(Places.build / "make-random-model", "135m", "q6_k", out, code=1)
+        self.assertIn("not whole blocks of 256 (Q6_K)", result.err)
         self.assertFalse(out.exists())
 
 
