@@ -378,8 +378,9 @@ static void on_interrupt(void *ctx) {
 static int chat_loop(run *r) {
     char *line = NULL;
     size_t capacity = 0;
-    int code = 0;
     bool person = terminal_is(0); /* who sees a turn fail; a program learns it from the exit code */
+    int failed = r->prompt.size > 0 ? answer_line(r, r->prompt.data, r->prompt.size) : 0;
+    int code = person ? 0 : failed;
     if (person) fputs("Ctrl-C ends an answer, Ctrl-D or a second Ctrl-C the program.\n", stderr);
     for (;;) {
         atomic_store_explicit(&r->cancel, false, memory_order_relaxed);
@@ -391,7 +392,7 @@ static int chat_loop(run *r) {
             break;
         }
         if (size > 0 && line[size - 1] == '\n') size--;
-        int failed = size > 0 ? answer_line(r, line, (size_t)size) : 0;
+        failed = size > 0 ? answer_line(r, line, (size_t)size) : 0;
         if (failed && !person) code = failed;
     }
     free(line);
@@ -417,7 +418,6 @@ static int run_all(run *r) {
     if (!code) code = load(r);
     if (code) return code;
     if (!r->options->interactive) return answer_once(r);
-    if (r->prompt.size > 0) answer_line(r, r->prompt.data, r->prompt.size);
     return chat_loop(r);
 }
 

@@ -696,6 +696,11 @@ class Chats(Case):
         self.assertEqual(result["finish_reason"], "length")
         self.assertEqual(result["prompt_tokens"] + result["completion_tokens"], 16)
 
+    def test_a_first_turn_fails_like_any_other(self):
+        result = self.chat(b"two\n", "-p", "long " * 200, "-c", 128, code=1)
+        self.assertRegex(result.err, r"\b128\b")
+        self.assertEqual(len(re.findall(STATISTICS, result.err)), 1)
+
     def test_cores_that_do_not_exist(self):
         result = self.sereno("run", "-p", "hi", "-m", tiny_model(), "--cpu", "0,900", code=(1, 2))
         self.assertIn("0,900", result.err)
