@@ -169,9 +169,12 @@ int cmd_inspect(int argc, char **argv) {
     } else {
         note(&diag, "%s: %zu bytes, %zu keys, %zu tensors", path, file->size, g->n_kv, g->n_tensors);
         json_t *document = describe(path, g, sereno_model_open(path, &model, &reason) == 0, &reason);
-        if (!common.json) print_text(document, tensors);
-        if (common.json) print_json(document);
-        else json_decref(document);
+        if (common.json) {
+            print_json(document);
+        } else {
+            print_text(document, tensors);
+            json_decref(document);
+        }
     }
     sereno_model_close(&model);
     gguf_close(&g);

@@ -12,6 +12,7 @@
 #include "half.h"
 #include "hash.h"
 #include "rng.h"
+#include "spelling.h"
 #include "utf8.h"
 
 typedef struct shape {
@@ -50,21 +51,10 @@ typedef struct token {
     int32_t left, right; /* of a merge */
 } token;
 
-/* GPT-2's printable spelling of a byte (see vocabulary.c for the inverse). */
-static int spell_byte(unsigned byte, char *out) {
-    uint32_t codepoint = 256;
-    for (unsigned b = 0; b <= byte; b++) {
-        bool printable = (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;
-        if (b == byte) return utf8_encode(printable ? b : codepoint, out);
-        codepoint += !printable;
-    }
-    return 0;
-}
-
 static size_t spell(const token *t, char *out) {
     size_t n = 0;
     for (int i = 0; i < t->size; i++) {
-        n += (size_t)spell_byte((unsigned char)t->bytes[i], out + n);
+        n += (size_t)utf8_encode(spelling_of_byte((uint8_t)t->bytes[i]), out + n);
     }
     return n;
 }

@@ -69,9 +69,13 @@ static void quantise(const activations *x, int32_t token) {
     }
 }
 
+/* Mask of the first n lanes, all for n >= 16. */
+INLINE __mmask16 first_lanes(int32_t n) {
+    return n >= 16 ? (__mmask16)0xFFFF : (__mmask16)((1u << n) - 1);
+}
+
 INLINE __mmask16 rows_mask(const packed_matrix *w, int32_t tile) {
-    int32_t left = w->rows - tile * PACK_TILE_ROWS;
-    return left >= PACK_TILE_ROWS ? (__mmask16)0xFFFF : (__mmask16)((1u << left) - 1);
+    return first_lanes(pack_tile_rows(w, tile));
 }
 
 INLINE __m512 load_floats(pack_format format, const uint8_t *p) {
@@ -266,11 +270,6 @@ INLINE __m512 exp_ps(__m512 x) {
     p = _mm512_fmadd_ps(p, rest, _mm512_set1_ps(1.0f));
     p = _mm512_fmadd_ps(p, rest, _mm512_set1_ps(1.0f));
     return _mm512_scalef_ps(p, n);
-}
-
-/* Mask of the first n lanes, all for n >= 16. */
-INLINE __mmask16 first_lanes(int32_t n) {
-    return n >= 16 ? (__mmask16)0xFFFF : (__mmask16)((1u << n) - 1);
 }
 
 INLINE __m512 load_row(const uint16_t *row, int32_t i, int32_t head_dim) {

@@ -46,9 +46,8 @@ typedef struct row_sums {
 /* Writes the rows of a tile that exist. */
 static void store_rows(const packed_matrix *w, int32_t tile, const row_sums *sums, int n, float *out, int64_t stride) {
     int32_t first = tile * PACK_TILE_ROWS;
-    int32_t n_rows = w->rows - first < PACK_TILE_ROWS ? w->rows - first : PACK_TILE_ROWS;
     for (int i = 0; i < n; i++) {
-        memcpy(out + i * stride + first, sums->of[i], (size_t)n_rows * sizeof *out);
+        memcpy(out + i * stride + first, sums->of[i], (size_t)pack_tile_rows(w, tile) * sizeof *out);
     }
 }
 

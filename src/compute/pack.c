@@ -142,7 +142,7 @@ void pack_tile(const packed_matrix *m, tensor_type type, const uint8_t *tensor, 
     uint8_t *to = m->data + (size_t)tile * m->tile_bytes;
     size_t row_bytes = (size_t)tensor_row_bytes(type, (uint64_t)m->columns);
     memset(to, 0, m->tile_bytes);
-    for (int32_t r = 0; r < PACK_TILE_ROWS && tile * PACK_TILE_ROWS + r < m->rows; r++) {
+    for (int32_t r = 0; r < pack_tile_rows(m, tile); r++) {
         const uint8_t *from = tensor + (size_t)(tile * PACK_TILE_ROWS + r) * row_bytes;
         if (!pack_is_quantised(m->format)) {
             size_t width = m->format == PACK_F32 ? 4 : 2;

@@ -62,6 +62,12 @@ typedef struct packed_matrix {
     uint8_t *data;     /* n_tiles * tile_bytes, 64-byte aligned; owned by whoever allocated it */
 } packed_matrix;
 
+/* Rows of the matrix that a tile holds: 16, or fewer in the last. */
+static inline int32_t pack_tile_rows(const packed_matrix *m, int32_t tile) {
+    int32_t left = m->rows - tile * PACK_TILE_ROWS;
+    return left < PACK_TILE_ROWS ? left : PACK_TILE_ROWS;
+}
+
 /* Format for a tensor type; false for types that cannot be multiplied with. */
 bool pack_format_of(tensor_type type, pack_format *out);
 

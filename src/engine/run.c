@@ -101,7 +101,7 @@ static void product_tile(native_engine *e, void *ctx, int32_t tile, int32_t memb
     e->kernels->matmul[m->format](m, tile, &e->scratch.act, p->n_tokens, p->out[i], m->rows);
     if (!p->adds_to_x) return;
     int32_t first = tile * PACK_TILE_ROWS;
-    int32_t n_rows = m->rows - first < PACK_TILE_ROWS ? m->rows - first : PACK_TILE_ROWS;
+    int32_t n_rows = pack_tile_rows(m, tile);
     for (int64_t t = 0; t < p->n_tokens; t++) {
         op_add(e->scratch.x + t * m->rows + first, p->out[i] + t * m->rows + first, n_rows);
     }

@@ -87,17 +87,17 @@ static int encode_plain(encoder *e, const char *text, size_t size, sereno_error 
     return status;
 }
 
-/* The longest special token at the beginning of text, or -1. */
-static int32_t match_special(const sereno_tokenizer *t, const char *text, size_t size, bool control) {
-    if (!t->special_first[(unsigned char)text[0]]) return -1;
+/* The longest special token at the beginning of text, or NULL. */
+static const special_token *match_special(const sereno_tokenizer *t, const char *text, size_t size, bool control) {
+    if (!t->special_first[(unsigned char)text[0]]) return NULL;
     for (size_t i = 0; i < t->n_special; i++) {
         const special_token *s = &t->special[i];
         if (s->size <= size && memcmp(s->bytes, text, s->size) == 0 &&
             (control || t->kind[s->id] != SERENO_TOKEN_CONTROL)) {
-            return s->id;
+            return s;
         }
     }
-    return -1;
+    return NULL;
 }
 
 int sereno_tokenize(const sereno_tokenizer *t, const char *text, size_t size, bool parse_special, sereno_tokens *out,
@@ -107,16 +107,14 @@ int sereno_tokenize(const sereno_tokenizer *t, const char *text, size_t size, bo
     size_t before = out->n;
     size_t plain = 0; /* start of the text not yet encoded */
     for (size_t at = 0; at < size && !status;) {
-        int32_t id = match_special(t, text + at, size - at, parse_special);
-        if (id < 0) {
+        const special_token *special = match_special(t, text + at, size - at, parse_special);
+        if (!special) {
             at++;
             continue;
         }
         status = encode_plain(&e, text + plain, at - plain, err);
-        if (!status) status = sereno_tokens_append(out, id, err);
-        size_t length;
-        sereno_token_bytes(t, id, &length);
-        at += length;
+        if (!status) status = sereno_tokens_append(out, special->id, err);
+        at += special->size;
         plain = at;
     }
     if (!status) status = encode_plain(&e, text + plain, size - plain, err);

@@ -5,35 +5,18 @@
 
 #include "errors.h"
 #include "hash.h"
+#include "spelling.h"
 #include "tokenizer.h"
 #include "utf8.h"
 
 enum { VOCAB_MAX = 1 << 22 };
-
-/*
- * GPT-2 writes tokens as printable characters: bytes that are printable in Latin-1 stand for
- * themselves, the others for U+0100, U+0101, ... in order.
- */
-static bool byte_is_printable(unsigned byte) {
-    return (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
-}
-
-/* Byte that a character stands for, or -1. */
-static int byte_of_character(uint32_t codepoint) {
-    if (codepoint < 256) return byte_is_printable(codepoint) ? (int)codepoint : -1;
-    uint32_t n = codepoint - 256;
-    for (unsigned byte = 0; byte < 256; byte++) {
-        if (!byte_is_printable(byte) && n-- == 0) return (int)byte;
-    }
-    return -1;
-}
 
 /* Writes the bytes that a token's text stands for (never more than the text has); 0 if it is not so written. */
 static size_t bytes_of_text(gguf_string text, char *out) {
     size_t n = 0;
     for (size_t at = 0; at < text.size;) {
         utf8_char c = utf8_decode(text.data + at, text.size - at);
-        int byte = c.kind == UTF8_VALID ? byte_of_character(c.codepoint) : -1;
+        int byte = c.kind == UTF8_VALID ? spelling_byte(c.codepoint) : -1;
         if (byte < 0) return 0;
         out[n++] = (char)byte;
         at += (size_t)c.length;
