@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "errors.h"
+#include "timing.h"
 
 enum { SEQUENCES_MAX = 64, SAMPLE_INTERVAL_NS = 2000000 };
 
@@ -304,6 +305,7 @@ static int open_parts(native_engine *e, const sereno_engine_options *o, sereno_e
         .kv_bytes = e->kv.storage.size,
     };
     plan_timing timing = plan_estimate(&e->weights, m, &e->kernels->rates);
+    if (o->timing_folder) timing_obtain(e, o->timing_folder, &timing);
     return plans_open(&e->plans, &e->weights, m, &timing, o->n_threads, o->n_ctx, o->subgraph_us_max, err);
 }
 

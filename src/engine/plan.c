@@ -88,23 +88,24 @@ static int32_t count_units(const weights *w, const sereno_model_info *model, con
     return units;
 }
 
-subgraph plan_operation(const weights *w, const sereno_model_info *model, sereno_subgraph_kind kind, int32_t layer,
-                        int32_t batch) {
-    subgraph s = {.kind = kind, .layer = layer, .first = true, .last = true, .block = ATTEND_QUERIES_MAX};
-    s.end = count_units(w, model, &s, batch);
-    return s;
-}
-
 /*
  * Queries that share a key read it once, so blocks are as large as they may be: enough of them for every slice to
  * keep all threads busy.
  */
-static int32_t attention_block(const cutter *c, int32_t batch, int32_t n_slices) {
-    int32_t block = ATTEND_QUERIES_MAX, wanted = n_slices * c->n_threads * (c->n_threads > 1 ? UNITS_PER_THREAD : 1);
-    while (block > 1 && (int32_t)c->model->n_kv_heads * plan_blocks(c->model, batch, block) < wanted) {
+static int32_t attention_block(const sereno_model_info *model, int32_t batch, int32_t n_slices, int32_t n_threads) {
+    int32_t block = ATTEND_QUERIES_MAX, wanted = n_slices * n_threads * (n_threads > 1 ? UNITS_PER_THREAD : 1);
+    while (block > 1 && (int32_t)model->n_kv_heads * plan_blocks(model, batch, block) < wanted) {
         block /= 2;
     }
     return block;
+}
+
+subgraph plan_operation(const weights *w, const sereno_model_info *model, sereno_subgraph_kind kind, int32_t layer,
+                        int32_t batch, int32_t n_threads) {
+    subgraph s = {.kind = kind, .layer = layer, .first = true, .last = true};
+    s.block = attention_block(model, batch, 1, n_threads);
+    s.end = count_units(w, model, &s, batch);
+    return s;
 }
 
 /* Appends the slices of an operation, or only counts them while p->subgraphs is NULL. */
@@ -115,8 +116,8 @@ static void add_operation(const cutter *c, plan *p, sereno_subgraph_kind kind, i
     if (kind == SERENO_SUBGRAPH_ATTENTION) us *= (double)p->context / PLAN_TIMED_CONTEXT;
     double wanted = us / (c->us_max * fill);
     int32_t n_slices = wanted < 1 ? 1 : wanted >= INT16_MAX ? INT16_MAX : (int32_t)wanted + 1;
-    subgraph s = plan_operation(c->w, c->model, kind, layer, p->batch);
-    s.block = attention_block(c, p->batch, n_slices);
+    subgraph s = {.kind = kind, .layer = layer};
+    s.block = attention_block(c->model, p->batch, n_slices, c->n_threads);
     int32_t n_units = count_units(c->w, c->model, &s, p->batch);
     if (n_slices > n_units) n_slices = n_units;
     for (int32_t i = 0; i < n_slices; i++, p->n++) {

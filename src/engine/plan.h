@@ -59,7 +59,7 @@ const plan *plans_find(const plan_set *set, int32_t n_tokens, int32_t context);
 
 /* The uncut subgraph of an operation. */
 subgraph plan_operation(const weights *w, const sereno_model_info *model, sereno_subgraph_kind kind, int32_t layer,
-                        int32_t batch);
+                        int32_t batch, int32_t n_threads);
 
 /* Blocks of queries of a key head. */
 static inline int32_t plan_blocks(const sereno_model_info *model, int32_t batch, int32_t block) {
