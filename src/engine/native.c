@@ -105,11 +105,16 @@ static bool may_continue(native_engine *e, const sereno_pass *pass, sereno_bound
     }
 }
 
+/* What comes after the last keys and values of a pass serves its logits alone. */
+static bool is_for_logits_only(const native_engine *e, const subgraph *s) {
+    return s->kind == SERENO_SUBGRAPH_HEAD || (s->layer == e->kv.n_layers - 1 && s->kind != SERENO_SUBGRAPH_QKV);
+}
+
 static bool run_plan(native_engine *e, const sereno_pass *pass, const plan *p) {
     uint64_t start = sereno_now_ns(e->clock);
     for (int32_t i = 0; i < p->n; i++) {
         const subgraph *s = &p->subgraphs[i];
-        if (s->kind == SERENO_SUBGRAPH_HEAD && e->n_logits == 0) break;
+        if (e->n_logits == 0 && is_for_logits_only(e, s)) break;
         native_run_subgraph(e, s, p->batch);
         if (!pass->observer) continue;
         sereno_boundary b = {.plan = pass->plan,
