@@ -98,7 +98,7 @@ static int measure_batches(state *s, kernels_cell cell, const kernels *k, const 
 static int measure_matrix(state *s, tensor_type type, kernels_shape shape, sereno_error *err) {
     packed_matrix whole;
     region storage = {0};
-    int32_t n_copies;
+    int32_t n_copies = 1;
     int bits[PRODUCT_FORMS_MAX];
     int status = open_matrix(s->options, type, shape, &whole, &storage, &n_copies, err);
     packed_matrix part = product_cached_part(&whole);
