@@ -83,7 +83,7 @@ static int measure_batches(state *s, kernels_cell cell, const kernels *k, const 
     cell.isa = k->name;
     cell.data_bytes = pack_bytes(m) * (size_t)n_copies;
     for (int b = 0; b < o->n_batches && !status; b++) {
-        product_rate rate = product_measure(&p, o->batches[b], o->sample_ns, o->repeats);
+        product_rate rate = product_measure(&p, o->batches[b], o->sample_ns, o->repeats, &o->watch);
         cell.batch = o->batches[b];
         cell.gmacs = rate.gmacs;
         cell.gbs = rate.gbs;

@@ -105,10 +105,10 @@ static double latency_ns(const region *buffer, const memory_options *o) {
     return best;
 }
 
-double memory_dot_gmacs(const kernels *k, int repeats) {
+static double dot_gmacs(const kernels *k, const memory_options *o) {
     enum { ROUNDS = 10000, SAMPLE_NS = 5000000 };
     double best = 0;
-    for (int i = 0; i < repeats; i++) {
+    for (int i = 0; i < o->repeats && !watch_cancelled(&o->watch); i++) {
         uint64_t start = now_ns(), took = 0, macs = 0;
         while (took < SAMPLE_NS) {
             macs += k->dot_peak(ROUNDS);
@@ -148,7 +148,7 @@ int bench_memory(const memory_options *o, memory_result *out, sereno_error *err)
     if (!status) {
         out->isa = k->name;
         out->latency_ns = latency_ns(&buffer, o);
-        out->dot_gmacs = memory_dot_gmacs(k, o->repeats);
+        out->dot_gmacs = dot_gmacs(k, o);
         if (watch_cancelled(&o->watch)) status = err_set(err, SERENO_ERR_ABANDONED, "the bench was cancelled");
     }
     region_close(&buffer);

@@ -35,9 +35,6 @@ int memory_buffer_open(region *buffer, size_t bytes, sereno_error *err);
 /* Reads the buffer once with each loop and the whole team, and keeps what is faster than before. */
 void memory_read_once(team *team, const kernels *k, const region *buffer, read_rates *rates);
 
-/* 1e9 multiply-adds a second of the instruction set's byte products on this thread. */
-double memory_dot_gmacs(const kernels *k, int repeats);
-
 typedef struct memory_options {
     int n_threads;       /* all numbers of threads from 1 to this are measured; 1 .. TEAM_MAX */
     size_t buffer_bytes; /* far more than the last-level cache holds; a multiple of a MiB */

@@ -105,7 +105,8 @@ static int measure_limit(state *s, sereno_error *err) {
         memory_read_once(e->team, e->kernels, &s->buffer, &s->reads);
         status = advance(s, err);
         for (int k = 0; k < s->n_kernels && !status; k++) {
-            product_rate rate = product_measure(&s->kernels[k].bench, LIMIT_BATCH, LIMIT_SAMPLE_NS, 1);
+            product_rate rate =
+                product_measure(&s->kernels[k].bench, LIMIT_BATCH, LIMIT_SAMPLE_NS, 1, &s->options->watch);
             if (rate.gmacs > s->kernels[k].best_gmacs) s->kernels[k].best_gmacs = rate.gmacs;
         }
     }

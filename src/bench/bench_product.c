@@ -115,7 +115,7 @@ static void walk_chunk(void *ctx, int32_t index, int32_t member) {
     }
 }
 
-product_rate product_measure(product_bench *p, int32_t batch, uint64_t sample_ns, int repeats) {
+product_rate product_measure(product_bench *p, int32_t batch, uint64_t sample_ns, int repeats, const bench_watch *w) {
     const sereno_clock *clock = sereno_clock_system();
     int64_t n_tiles = (int64_t)p->n_copies * p->matrix.n_tiles;
     double tile_macs = (double)p->matrix.rows * p->matrix.columns * batch / p->matrix.n_tiles;
@@ -123,7 +123,7 @@ product_rate product_measure(product_bench *p, int32_t batch, uint64_t sample_ns
     int32_t tiles = STEP_MACS / tile_macs < claims ? claims : (int32_t)(STEP_MACS / tile_macs);
     walk step = {p, batch, tiles, (tiles + claims - 1) / claims};
     product_rate best = {0};
-    for (int i = -1; i < repeats; i++) { /* the first only warms caches */
+    for (int i = -1; i < repeats && !watch_cancelled(w); i++) { /* the first only warms caches */
         uint64_t start = sereno_now_ns(clock), took = 0;
         int64_t done = 0;
         while (took == 0 || (i >= 0 && took < sample_ns)) {

@@ -7,6 +7,7 @@
 #ifndef BENCH_PRODUCT_H
 #define BENCH_PRODUCT_H
 
+#include "bench_watch.h"
 #include "kernels.h"
 #include "region.h"
 #include "team.h"
@@ -41,7 +42,10 @@ void product_close(product_bench *p);
 /* As many of the first rows of a matrix as fit into a small part of the second-level cache. */
 packed_matrix product_cached_part(const packed_matrix *matrix);
 
-/* The best of `repeats` walks of at least sample_ns each, with the first `batch` (up to the maximum) tokens. */
-product_rate product_measure(product_bench *p, int32_t batch, uint64_t sample_ns, int repeats);
+/*
+ * The best of `repeats` walks of at least sample_ns each, with the first `batch` (up to the maximum) tokens. Ends
+ * early, with what there is, when it is cancelled.
+ */
+product_rate product_measure(product_bench *p, int32_t batch, uint64_t sample_ns, int repeats, const bench_watch *w);
 
 #endif
