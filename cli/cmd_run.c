@@ -9,19 +9,20 @@
 #include "cpu.h"
 #include "errors.h"
 #include "interrupt.h"
+#include "machine_options.h"
 #include "procfs.h"
 #include "sereno/sereno.h"
 #include "support.h"
-#include "thread.h"
 
-enum { CPUS_MAX = 256, LONG_PREFILL_TOKENS = 256 };
+enum { LONG_PREFILL_TOKENS = 256 };
 
 /* What the command line says. */
 typedef struct run_options {
     common_options common;
-    const char *model, *prompt, *file, *system, *cpus;
+    machine_options machine;
+    const char *model, *prompt, *file, *system;
     bool interactive, raw;
-    int32_t n_predict, n_ctx, n_threads, sched;
+    int32_t n_predict, n_ctx;
     sereno_sampler sampler;
     bool seed_given, n_ctx_given;
     option_list stops;
@@ -44,40 +45,12 @@ typedef struct run {
     double load_ms;
     atomic_bool cancel;
     bool interrupted; /* Ctrl-C ended the last answer */
-    int cpus[CPUS_MAX], n_cpus;
 } run;
 
 /* ---- Options ---- */
 
-static const char *const sched_names[] = {"idle", "batch", "normal", NULL};
-
 static void default_options(run_options *o) {
-    *o = (run_options){.n_predict = 512, .sampler = sereno_sampler_defaults(), .sched = SERENO_SCHED_IDLE};
-    o->n_threads = cpu_count() > 1 ? cpu_count() - 1 : 1;
-    if (o->n_threads > SERENO_THREADS_MAX) o->n_threads = SERENO_THREADS_MAX;
-}
-
-/* Parses "0,2-3"; false when it is anything else. */
-static bool parse_cpus(const char *text, int *out, int *n) {
-    *n = 0;
-    while (*text) {
-        char *end;
-        long first = strtol(text, &end, 10), last = first;
-        if (end == text || *text == '-' || *text == '+') return false;
-        if (*end == '-') {
-            const char *second = end + 1;
-            last = strtol(second, &end, 10);
-            if (end == second) return false;
-        }
-        if (first < 0 || last < first || last >= 4096) return false;
-        for (long cpu = first; cpu <= last; cpu++) {
-            if (*n == CPUS_MAX) return false;
-            out[(*n)++] = (int)cpu;
-        }
-        if (*end && (*end != ',' || !end[1])) return false;
-        text = *end ? end + 1 : end;
-    }
-    return *n > 0;
+    *o = (run_options){.n_predict = 512, .sampler = sereno_sampler_defaults(), .machine = machine_defaults()};
 }
 
 static int check_options(const command_line *cl, run *r) {
@@ -88,9 +61,6 @@ static int check_options(const command_line *cl, run *r) {
     }
     if (o->interactive && o->common.json) return usage_error(cl, "-i and --json do not go together");
     if (o->raw && o->system) return usage_error(cl, "--raw takes text as it is, so --system has no place in it");
-    if (o->cpus && !parse_cpus(o->cpus, r->cpus, &r->n_cpus)) {
-        return usage_error(cl, "--cpu is '%s'; a list of at most %d cores like 0,2-3 is needed", o->cpus, CPUS_MAX);
-    }
     for (int i = 0; i < o->stops.n; i++) {
         if (o->stops.items[i][0] == '\0') return usage_error(cl, "--stop is empty");
     }
@@ -149,20 +119,16 @@ static int load(run *r) {
         return fail(&r->diag, &r->err);
     }
     sereno_engine_options e = sereno_engine_defaults(r->model);
-    e.n_threads = o->n_threads;
-    e.sched = (sereno_sched)o->sched;
-    e.cpus = r->cpus;
-    e.n_cpus = r->n_cpus;
+    machine_apply(&o->machine, &e);
     if (o->n_ctx_given) e.n_ctx = o->n_ctx > 0 ? o->n_ctx : (int32_t)n_ctx_max;
-    e.isa = getenv("SERENO_ISA");
-    if (e.isa && !*e.isa) e.isa = NULL;
+    e.isa = machine_isa(NULL);
     e.progress = on_load;
     e.progress_ctx = r;
     progress_begin(&r->bar, "loading", !o->common.json);
     status = sereno_engine_open(r->model, &e, &r->engine, &r->err);
     progress_end(&r->bar);
     if (status == SERENO_ERR_ABANDONED) return EXIT_INTERRUPTED;
-    if (status && o->cpus) warn(&r->diag, "the cores were chosen by --cpu %s", o->cpus);
+    if (status && o->machine.cpus) warn(&r->diag, "the cores were chosen by --cpu %s", o->machine.cpus);
     if (status) return fail(&r->diag, &r->err);
     r->tokenizer = sereno_model_tokenizer(r->model);
     if (sereno_generator_open(r->engine, r->tokenizer, 0, &r->generator, &r->err) != 0) return fail(&r->diag, &r->err);
@@ -170,8 +136,8 @@ static int load(run *r) {
     r->load_ms = (double)(sereno_now_ns(sereno_clock_system()) - start) / 1e6;
     const sereno_model_info *m = sereno_model_describe(r->model);
     note(&r->diag, "%s (%s, %.0f million parameters) loaded in %.0f ms; %s kernels, %d threads, context %d", m->name,
-         m->weight_type, (double)m->n_parameters / 1e6, r->load_ms, r->engine->ops->info(r->engine)->isa, o->n_threads,
-         r->engine->ops->info(r->engine)->n_ctx);
+         m->weight_type, (double)m->n_parameters / 1e6, r->load_ms, r->engine->ops->info(r->engine)->isa,
+         o->machine.n_threads, r->engine->ops->info(r->engine)->n_ctx);
     return 0;
 }
 
@@ -241,38 +207,8 @@ static double rate(double n, double ms) {
     return ms > 0 ? n / ms * 1000 : 0;
 }
 
-/* Whether every compute thread has the class asked for, and whether it holds beyond this session. */
-static bool sched_effective(const run *r, const char **why) {
-    sereno_sched wanted = (sereno_sched)r->options->sched, got;
-    int nice_value;
-    *why = NULL;
-    /* The owner is this thread; members took the class when they started, or opening would have failed. */
-    if (!thread_read_class(thread_id(), &got, &nice_value) || got != wanted) {
-        *why = "the system did not take the class";
-        return false;
-    }
-    if (wanted == SERENO_SCHED_IDLE && procfs_autogroup_enabled()) {
-        *why = "the kernel shares cores between sessions before it looks at classes (sched_autogroup_enabled), so idle "
-               "yields only within this terminal; 'echo 19 > /proc/self/autogroup' in its shell lowers the session, "
-               "and 'sysctl kernel.sched_autogroup_enabled=0' makes the class count everywhere";
-        return false;
-    }
-    return true;
-}
-
 static json_t *json_quantiles(sereno_quantiles q) {
     return json_pack("{s:f, s:f, s:f}", "p50", q.p50, "p95", q.p95, "p99", q.p99);
-}
-
-static json_t *json_environment(const run *r) {
-    char cpu[128];
-    const char *why;
-    cpu_name(cpu, sizeof cpu);
-    bool effective = sched_effective(r, &why);
-    const sereno_engine_info *info = r->engine->ops->info(r->engine);
-    return json_pack("{s:s, s:i, s:s, s:b, s:s?, s:s?, s:s, s:i, s:s}", "isa", info->isa, "threads", info->n_threads,
-                     "sched", sched_names[r->options->sched], "sched_effective", effective, "sched_note", why, "cpus",
-                     r->options->cpus, "cpu", cpu, "context", info->n_ctx, "version", sereno_version());
 }
 
 static json_t *json_settings(const run *r) {
@@ -307,7 +243,8 @@ static void report_json(const run *r, const sereno_generation *g) {
                          "text", g->text.data ? g->text.data : "", g->text.size, "tokens", tokens, "prompt_tokens",
                          (int)r->history.n, "completion_tokens", (int)g->tokens.n, "finish_reason",
                          finish_names[g->finish], "target_origin", json_text(origin, strlen(origin)), "timings",
-                         timings, "memory", memory, "settings", json_settings(r), "environment", json_environment(r)));
+                         timings, "memory", memory, "settings", json_settings(r), "environment",
+                         json_environment(&r->options->machine, info)));
 }
 
 static void report_text(const run *r, const sereno_generation *g) {
@@ -323,7 +260,8 @@ static void report_text(const run *r, const sereno_generation *g) {
     fprintf(to, " | seed %" PRIu64 "]\n", r->options->sampler.seed);
     if (!r->options->common.verbose) return;
     const char *why;
-    if (!sched_effective(r, &why)) note(&r->diag, "the %s class is limited: %s", sched_names[r->options->sched], why);
+    if (!machine_sched_effective(&r->options->machine, &why))
+        note(&r->diag, "the %s class is limited: %s", sched_names[r->options->machine.sched], why);
     note(&r->diag, "gap between tokens: p50 %.2f ms, p95 %.2f ms, p99 %.2f ms", g->itl_ms.p50, g->itl_ms.p95,
          g->itl_ms.p99);
 }
@@ -484,14 +422,7 @@ int cmd_run(int argc, char **argv) {
          "context in tokens; default 4096 or the model's, the smaller: memory grows with it. 0: all that the model was "
          "trained for",
          0, 1 << 24, NULL, &o.n_ctx_given},
-        {OPTION_INT, "-t, --threads", "N", &o.n_threads,
-         "compute threads; default all cores but one, at least 1: what is in front keeps a core", 1, SERENO_THREADS_MAX,
-         NULL, NULL},
-        {OPTION_TEXT, "--cpu", "LIST", &o.cpus, "run only on these cores, like 0,2-3; default: wherever there is room",
-         0, 0, NULL, NULL},
-        {OPTION_CHOICE, "--sched", "CLASS", &o.sched,
-         "idle, batch or normal: how compute threads are scheduled; default idle: everything else goes first", 0, 0,
-         sched_names, NULL},
+        MACHINE_OPTIONS(o.machine),
         COMMON_OPTIONS(o.common),
         {0},
     };
@@ -501,7 +432,8 @@ int cmd_run(int argc, char **argv) {
     run r = {.options = &o};
     if (!diagnostics_open(&r.diag, &o.common, cl.command)) return EXIT_FAILED;
     if (!o.seed_given) o.sampler.seed = random_seed();
-    int code = check_options(&cl, &r);
+    int code = machine_check(&cl, &o.machine);
+    if (!code) code = check_options(&cl, &r);
     if (!code) code = finish_output(&r.diag, run_all(&r));
     close_run(&r);
     return code;

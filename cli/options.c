@@ -97,6 +97,28 @@ static int set_number(const command_line *cl, const option *o, const char *name,
     return 0;
 }
 
+static int set_numbers(const command_line *cl, const option *o, const char *name, const char *text) {
+    option_numbers *numbers = o->target;
+    numbers->n = 0;
+    for (const char *at = text;; at++) {
+        char *end;
+        errno = 0;
+        long long value = strtoll(at, &end, 10);
+        if (end == at || (*end && *end != ',') || errno == ERANGE) {
+            return usage_error(cl, "%s needs numbers separated by commas, not '%s'", name, text);
+        }
+        if ((double)value < o->low || (double)value > o->high) {
+            return usage_error(cl, "%s has %lld; %g to %.10g is allowed", name, value, o->low, o->high);
+        }
+        if (numbers->n == OPTION_NUMBERS_MAX) {
+            return usage_error(cl, "%s has more than %d numbers", name, OPTION_NUMBERS_MAX);
+        }
+        numbers->values[numbers->n++] = (int32_t)value;
+        at = end;
+        if (!*at) return 0;
+    }
+}
+
 static int set_seed(const command_line *cl, const option *o, const char *name, const char *text) {
     char *end;
     errno = 0;
@@ -125,6 +147,7 @@ static int set_option(const command_line *cl, const option *o, const char *name,
     switch (o->kind) {
     case OPTION_INT:
     case OPTION_FLOAT: return set_number(cl, o, name, text);
+    case OPTION_NUMBERS: return set_numbers(cl, o, name, text);
     case OPTION_SEED: return set_seed(cl, o, name, text);
     case OPTION_CHOICE: return set_choice(cl, o, name, text);
     case OPTION_TEXT: *(const char **)o->target = text; return 0;

@@ -15,16 +15,22 @@ typedef enum option_kind {
     OPTION_SEED,    /* uint64_t, decimal or 0x */
     OPTION_TEXT,    /* const char * */
     OPTION_LIST,    /* option_list: may be given many times */
+    OPTION_NUMBERS, /* option_numbers: int32_t separated by commas, each low .. high */
     OPTION_CHOICE,  /* int32_t: index into `choices` */
     OPTION_HEADING, /* no option: a line of --help */
 } option_kind;
 
-enum { OPTION_LIST_MAX = 16 };
+enum { OPTION_LIST_MAX = 16, OPTION_NUMBERS_MAX = 32 };
 
 typedef struct option_list {
     const char *items[OPTION_LIST_MAX];
     int n;
 } option_list;
+
+typedef struct option_numbers {
+    int32_t values[OPTION_NUMBERS_MAX];
+    int n;
+} option_numbers;
 
 typedef struct option {
     option_kind kind;

@@ -180,7 +180,21 @@ typedef struct kernels {
 
     /* Rounds to nearest even. */
     void (*to_half)(const float *in, uint16_t *out, int32_t n);
+
+    /* What the machine gives at most, for benches to compare with. */
+
+    /*
+     * Sums memory, a cache line at a time, and returns the sum so that no load may be left out. `streams` (1, 2 or 4)
+     * equal parts are read side by side, with software prefetch prefetch_bytes ahead in each (0: none). bytes is a
+     * multiple of READ_STEP_BYTES * streams.
+     */
+    uint64_t (*read)(const uint8_t *data, size_t bytes, int streams, size_t prefetch_bytes);
+
+    /* `rounds` rounds of the instruction set's byte products, out of registers; returns how many multiply-adds. */
+    uint64_t (*dot_peak)(uint64_t rounds);
 } kernels;
+
+enum { READ_STEP_BYTES = 256 };
 
 /*
  * Kernels by name ("portable", "avx512"), or the best this machine runs for NULL.

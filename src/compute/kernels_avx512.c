@@ -528,6 +528,66 @@ static void to_half(const float *in, uint16_t *out, int32_t n) {
     }
 }
 
+/* ---- What the machine gives ---- */
+
+enum { READ_LINES = READ_STEP_BYTES / 64, PEAK_SUMS = 16 };
+
+INLINE uint64_t read_streams(const uint8_t *data, size_t part, int streams, bool prefetches, size_t prefetch_bytes) {
+    __m512i sum[READ_LINES];
+    UNROLL
+    for (int i = 0; i < READ_LINES; i++) {
+        sum[i] = _mm512_setzero_si512();
+    }
+    for (size_t at = 0; at < part; at += READ_STEP_BYTES) {
+        UNROLL
+        for (int s = 0; s < streams; s++) {
+            const uint8_t *p = data + (size_t)s * part + at;
+            UNROLL
+            for (int i = 0; i < READ_LINES; i++) {
+                sum[i] = _mm512_add_epi64(sum[i], _mm512_loadu_si512(p + 64 * i));
+                if (prefetches) _mm_prefetch((const char *)p + prefetch_bytes + 64 * i, _MM_HINT_T0);
+            }
+        }
+    }
+    __m512i both = _mm512_add_epi64(_mm512_add_epi64(sum[0], sum[1]), _mm512_add_epi64(sum[2], sum[3]));
+    return (uint64_t)_mm512_reduce_add_epi64(both);
+}
+
+static uint64_t read(const uint8_t *data, size_t bytes, int streams, size_t prefetch_bytes) {
+    size_t part = bytes / (size_t)streams;
+    bool prefetches = prefetch_bytes > 0;
+    switch (streams) {
+    case 1:
+        return prefetches ? read_streams(data, part, 1, true, prefetch_bytes) : read_streams(data, part, 1, false, 0);
+    case 2:
+        return prefetches ? read_streams(data, part, 2, true, prefetch_bytes) : read_streams(data, part, 2, false, 0);
+    default:
+        return prefetches ? read_streams(data, part, 4, true, prefetch_bytes) : read_streams(data, part, 4, false, 0);
+    }
+}
+
+/* Enough sums to hide the latency of the instruction. */
+static uint64_t dot_peak(uint64_t rounds) {
+    __m512i sum[PEAK_SUMS], weight = _mm512_set1_epi8(15), q = _mm512_set1_epi8(-3);
+#pragma GCC unroll 16
+    for (int i = 0; i < PEAK_SUMS; i++) {
+        sum[i] = _mm512_setzero_si512();
+        __asm__ volatile("" : "+v"(sum[i])); /* sums known to be equal would become one */
+    }
+    for (uint64_t round = 0; round < rounds; round++) {
+        __asm__ volatile("" : "+v"(weight), "+v"(q));
+#pragma GCC unroll 16
+        for (int i = 0; i < PEAK_SUMS; i++) {
+            sum[i] = _mm512_dpbusd_epi32(sum[i], weight, q);
+        }
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < PEAK_SUMS; i++) {
+        __asm__ volatile("" : : "v"(sum[i]));
+    }
+    return rounds * PEAK_SUMS * 64;
+}
+
 const kernels kernels_avx512 = {
     .name = "avx512",
     .rates = {.bytes = 12000, .quantised_macs = 60000, .float_macs = 15000, .attention_macs = 4000},
@@ -536,4 +596,6 @@ const kernels kernels_avx512 = {
     .attend = attend,
     .silu_multiply = silu_multiply,
     .to_half = to_half,
+    .read = read,
+    .dot_peak = dot_peak,
 };

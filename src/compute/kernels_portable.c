@@ -243,6 +243,50 @@ static void to_half(const float *in, uint16_t *out, int32_t n) {
     }
 }
 
+/* ---- What the machine gives ---- */
+
+enum { READ_WORDS = READ_STEP_BYTES / 8, PEAK_COLUMNS = 1024 };
+
+static uint64_t read(const uint8_t *data, size_t bytes, int streams, size_t prefetch_bytes) {
+    size_t part = bytes / (size_t)streams;
+    uint64_t sum[READ_WORDS] = {0}, total = 0;
+    for (size_t at = 0; at < part; at += READ_STEP_BYTES) {
+        for (const uint8_t *p = data + at; p < data + bytes; p += part) {
+            uint64_t word[READ_WORDS];
+            memcpy(word, p, sizeof word);
+            for (int i = 0; i < READ_WORDS; i++) {
+                sum[i] += word[i];
+            }
+            for (size_t line = 0; prefetch_bytes > 0 && line < READ_STEP_BYTES; line += 64) {
+                __builtin_prefetch(p + prefetch_bytes + line);
+            }
+        }
+    }
+    for (int i = 0; i < READ_WORDS; i++) {
+        total += sum[i];
+    }
+    return total;
+}
+
+static uint64_t dot_peak(uint64_t rounds) {
+    int16_t weight[PEAK_COLUMNS], q[PEAK_COLUMNS];
+    uint32_t sum = 0;
+    for (int i = 0; i < PEAK_COLUMNS; i++) {
+        weight[i] = (int16_t)(i % 16);
+        q[i] = (int16_t)(i % 255 - 127);
+    }
+    for (uint64_t round = 0; round < rounds; round++) {
+        __asm__ volatile("" : : "r"(weight), "r"(q) : "memory"); /* neither is known beforehand */
+        int32_t dot = 0;
+        for (int i = 0; i < PEAK_COLUMNS; i++) {
+            dot += weight[i] * q[i];
+        }
+        sum += (uint32_t)dot;
+    }
+    __asm__ volatile("" : : "r"(sum));
+    return rounds * PEAK_COLUMNS;
+}
+
 const kernels kernels_portable = {
     .name = "portable",
     .rates = {.bytes = 5000, .quantised_macs = 1000, .float_macs = 500, .attention_macs = 300},
@@ -251,4 +295,6 @@ const kernels kernels_portable = {
     .attend = attend,
     .silu_multiply = silu_multiply,
     .to_half = to_half,
+    .read = read,
+    .dot_peak = dot_peak,
 };

@@ -7,6 +7,7 @@
 #include "histogram.h"
 #include "philox.h"
 #include "rng.h"
+#include "samples.h"
 #include "support.h"
 #include "tensor_type.h"
 #include "utf8.h"
@@ -134,6 +135,31 @@ static void test_histogram_quantiles(void **state) {
     }
 }
 
+/* A quantile is the smallest sample that enough of them do not exceed, counted without sorting. */
+static void test_sample_quantiles(void **state) {
+    (void)state;
+    enum { N_MAX = 120 };
+    double samples[N_MAX], sorted[N_MAX];
+    rng r = {test_seed()};
+    assert_true(samples_quantile(samples, 0, 0.5) == 0);
+    for (size_t n = 1; n <= N_MAX; n++) {
+        for (size_t i = 0; i < n; i++) {
+            sorted[i] = samples[i] = rng_below(&r, 40); /* with equal ones */
+        }
+        samples_sort(sorted, n);
+        for (int percent = 0; percent <= 100; percent++) {
+            double got = samples_quantile(sorted, n, percent / 100.0);
+            size_t up_to = 0, below = 0, wanted = (n * (size_t)percent + 99) / 100;
+            for (size_t i = 0; i < n; i++) {
+                up_to += samples[i] <= got;
+                below += samples[i] < got;
+            }
+            if (up_to < wanted || up_to == below || (wanted > 0 && below >= wanted))
+                fail_msg("%d %% of %zu: %g", percent, n, got);
+        }
+    }
+}
+
 static void test_tensor_types(void **state) {
     (void)state;
     assert_string_equal(tensor_type_find(3)->name, "Q4_1");
@@ -158,6 +184,7 @@ int main(void) {
         cmocka_unit_test(test_half_rounds_to_nearest_even),
         cmocka_unit_test(test_philox_known_answers),
         cmocka_unit_test(test_histogram_quantiles),
+        cmocka_unit_test(test_sample_quantiles),
         cmocka_unit_test(test_tensor_types),
         cmocka_unit_test(test_status_names),
     };

@@ -395,6 +395,28 @@ static void test_elementwise(void **state) {
     }
 }
 
+/* Every line is read once, whatever the loop: the sum is that of all 64-bit words. */
+static void test_read(void **state) {
+    (void)state;
+    enum { WORDS = 3 * 4 * READ_STEP_BYTES / 8 };
+    const kernels *isas[8];
+    int n_isas = kernels_available(isas, 8);
+    rng r = {test_seed()};
+    uint64_t *words = allocate(WORDS * 8), wanted = 0;
+    for (int i = 0; i < WORDS; i++) {
+        wanted += words[i] = rng_u64(&r);
+    }
+    for (int i = 0; i < n_isas; i++) {
+        for (int streams = 1; streams <= 4; streams *= 2) {
+            for (size_t ahead = 0; ahead <= 1024; ahead += 512) {
+                assert_true(isas[i]->read((const uint8_t *)words, WORDS * 8, streams, ahead) == wanted);
+            }
+        }
+        assert_true(isas[i]->dot_peak(10) > 0 && isas[i]->dot_peak(20) == 2 * isas[i]->dot_peak(10));
+    }
+    free(words);
+}
+
 static void test_choice_of_kernels(void **state) {
     (void)state;
     const kernels *k;
@@ -413,6 +435,7 @@ int main(void) {
         cmocka_unit_test(test_not_a_number_spreads),
         cmocka_unit_test(test_attention),
         cmocka_unit_test(test_elementwise),
+        cmocka_unit_test(test_read),
         cmocka_unit_test(test_choice_of_kernels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,40 @@
+/*
+ * What the benches' commands share: progress on a terminal, Ctrl-C, and output that is printed whole or not at
+ * all. A command calls begin, measures, calls measured, prints, and calls end.
+ */
+#ifndef CLI_BENCH_COMMAND_H
+#define CLI_BENCH_COMMAND_H
+
+#include <jansson.h>
+#include <stdatomic.h>
+
+#include "bench_watch.h"
+#include "support.h"
+
+typedef struct bench_command {
+    const common_options *common;
+    diagnostics diag;
+    sereno_error err;
+    progress_bar bar;
+    bool measuring;
+    atomic_bool cancel;
+} bench_command;
+
+/* False after an error was printed. `b` must stay where it is: the signal handler knows it until bench_end. */
+bool bench_begin(bench_command *b, const common_options *common, const char *command);
+
+/* For the bench's options. */
+bench_watch bench_watch_of(bench_command *b);
+/* For sereno_engine_options.progress, with the command as its context. */
+bool bench_on_load(void *ctx, uint64_t done, uint64_t total);
+
+/* After the bench, before anything is printed: the exit code so far (an error was printed), 0 to go on. */
+int bench_measured(bench_command *b, int status);
+
+/* Returns the exit code. */
+int bench_end(bench_command *b, int code);
+
+/* A document with what every bench says: schema_version, version, cpu. */
+json_t *bench_document(void);
+
+#endif

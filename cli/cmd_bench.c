@@ -1,0 +1,70 @@
+/* sereno bench: finds the bench and calls it; and what benches share. */
+#include "bench_command.h"
+#include "command.h"
+#include "cpu.h"
+#include "interrupt.h"
+
+static const command benches[] = {
+    {"memory", "bandwidth and latency of the memory, and the peak of byte products", cmd_bench_memory},
+    {"kernels", "rates of the products: instruction set, type, shape, batch", cmd_bench_kernels},
+    {"passes", "whole passes of a model by batch, against what the machine could do", cmd_bench_passes},
+    {0},
+};
+
+int cmd_bench(int argc, char **argv) {
+    static const command_group bench = {"sereno bench", "measure how fast it is, and how fast it could be", benches,
+                                        ""};
+    return command_dispatch(&bench, argc, argv);
+}
+
+static void on_interrupt(void *ctx) {
+    bench_command *b = ctx;
+    if (atomic_exchange_explicit(&b->cancel, true, memory_order_relaxed)) interrupt_exit();
+}
+
+static void on_progress(void *ctx, uint64_t done, uint64_t total) {
+    bench_command *b = ctx;
+    if (!b->measuring) progress_end(&b->bar);
+    if (!b->measuring) progress_begin(&b->bar, "measuring", !b->common->json);
+    b->measuring = true;
+    progress_update(&b->bar, done, total);
+}
+
+bool bench_begin(bench_command *b, const common_options *common, const char *command) {
+    *b = (bench_command){.common = common};
+    if (!diagnostics_open(&b->diag, common, command)) return false;
+    progress_begin(&b->bar, "preparing", !common->json);
+    interrupt_handle(on_interrupt, b);
+    return true;
+}
+
+bench_watch bench_watch_of(bench_command *b) {
+    return (bench_watch){&b->cancel, on_progress, b};
+}
+
+bool bench_on_load(void *ctx, uint64_t done, uint64_t total) {
+    bench_command *b = ctx;
+    progress_update(&b->bar, done, total);
+    return !atomic_load_explicit(&b->cancel, memory_order_relaxed);
+}
+
+int bench_measured(bench_command *b, int status) {
+    interrupt_ignore(); /* what is printed is whole */
+    progress_end(&b->bar);
+    if (status == SERENO_ERR_ABANDONED) return EXIT_INTERRUPTED;
+    return status ? fail(&b->diag, &b->err) : 0;
+}
+
+int bench_end(bench_command *b, int code) {
+    interrupt_ignore();
+    progress_end(&b->bar);
+    code = finish_output(&b->diag, code);
+    diagnostics_close(&b->diag);
+    return code;
+}
+
+json_t *bench_document(void) {
+    char cpu[128];
+    cpu_name(cpu, sizeof cpu);
+    return json_pack("{s:i, s:s, s:s}", "schema_version", SCHEMA_VERSION, "version", sereno_version(), "cpu", cpu);
+}

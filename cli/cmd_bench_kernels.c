@@ -1,0 +1,190 @@
+/* sereno bench kernels. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench_command.h"
+#include "bench_kernels.h"
+#include "command.h"
+#include "errors.h"
+#include "machine_options.h"
+
+static const struct {
+    const char *name;
+    tensor_type type;
+} type_names[] = {
+    {"q4_0", TENSOR_Q4_0}, {"q4_1", TENSOR_Q4_1}, {"q8_0", TENSOR_Q8_0}, {"q6_k", TENSOR_Q6_K},
+    {"f16", TENSOR_F16},   {"bf16", TENSOR_BF16}, {"f32", TENSOR_F32},
+};
+
+enum { N_TYPES = sizeof type_names / sizeof *type_names, SHAPES_MAX = OPTION_LIST_MAX };
+enum { ROWS_MAX = 1 << 20, COLUMNS_MAX = 1 << 17 };
+
+/* Rows and columns of the down and up products of SmolLM2-135M and of Llama-3.2-1B. */
+static const kernels_shape default_shapes[] = {{1536, 576}, {576, 1536}, {8192, 2048}, {2048, 8192}};
+
+static const char *name_of(tensor_type type) {
+    for (int i = 0; i < N_TYPES; i++) {
+        if (type_names[i].type == type) return type_names[i].name;
+    }
+    return "?";
+}
+
+/* Names separated by commas; returns how many, or -1 after an error was printed. */
+static int parse_types(const command_line *cl, const char *text, tensor_type types[N_TYPES]) {
+    int n = 0;
+    for (const char *at = text;; at++) {
+        size_t length = strcspn(at, ",");
+        char known[128] = "";
+        int found = -1;
+        for (int i = 0; i < N_TYPES; i++) {
+            if (strlen(type_names[i].name) == length && memcmp(type_names[i].name, at, length) == 0) found = i;
+            err_list(known, sizeof known, type_names[i].name);
+        }
+        if (found < 0 || n == N_TYPES) {
+            usage_error(cl, "--types is '%s'; it can be some of %s, separated by commas", text, known);
+            return -1;
+        }
+        types[n++] = type_names[found].type;
+        at += length;
+        if (!*at) return n;
+    }
+}
+
+/* "8192x2048". False after an error was printed. */
+static bool parse_shape(const command_line *cl, const char *text, kernels_shape *shape) {
+    char *end;
+    long rows = strtol(text, &end, 10), columns = 0;
+    bool good = end != text && *end == 'x';
+    if (good) {
+        const char *second = end + 1;
+        columns = strtol(second, &end, 10);
+        good = end != second && *end == '\0';
+    }
+    if (!good || rows < 1 || rows > ROWS_MAX || columns < 1 || columns > COLUMNS_MAX) {
+        usage_error(cl, "--shape is '%s'; ROWSxCOLUMNS up to %dx%d is needed, as in 8192x2048", text, ROWS_MAX,
+                    COLUMNS_MAX);
+        return false;
+    }
+    *shape = (kernels_shape){(int32_t)rows, (int32_t)columns};
+    return true;
+}
+
+static void print_document(const kernels_result *result, const kernels_options *o) {
+    json_t *document = bench_document(), *kernels = json_array();
+    for (size_t i = 0; i < result->n; i++) {
+        const kernels_cell *c = &result->cells[i];
+        json_array_append_new(
+            kernels, json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:f, s:f, s:b, s:s, s:f}", "isa", c->isa, "type",
+                               name_of(c->type), "activation_bits", c->activation_bits, "rows", c->shape.rows, "cols",
+                               c->shape.columns, "batch", c->batch, "gmacs", c->gmacs, "gbs", c->gbs, "cached",
+                               c->cached, "variant", c->variant, "data_mib", (double)c->data_bytes / (1 << 20)));
+    }
+    json_object_set_new(document, "threads", json_integer(o->n_threads));
+    json_object_set_new(document, "repeats", json_integer(o->repeats));
+    json_object_set_new(document, "sample_ms", json_number((double)o->sample_ns / 1e6));
+    json_object_set_new(document, "kernels", kernels);
+    print_json(document);
+}
+
+/* A line a kernel and shape, a column a batch: the cells come in this order. */
+static void print_table(const kernels_result *result, const kernels_options *o) {
+    printf("GMAC/s by batch, and GB/s of weights at batch %d; %d thread%s, best of %d\n", o->batches[0], o->n_threads,
+           o->n_threads > 1 ? "s" : "", o->repeats);
+    puts("cached: rows of the shape that fit into 256 KiB, again and again; streamed: copies of all of it\n");
+    printf("%-9s %-5s %4s %-12s %-9s", "isa", "type", "bits", "shape", "data");
+    for (int b = 0; b < o->n_batches; b++) {
+        printf(" %7d", o->batches[b]);
+    }
+    puts("     GB/s");
+    for (size_t i = 0; i < result->n; i += (size_t)o->n_batches) {
+        const kernels_cell *c = &result->cells[i];
+        char shape[32];
+        snprintf(shape, sizeof shape, "%dx%d", c->shape.rows, c->shape.columns);
+        printf("%-9s %-5s %4d %-12s %-9s", c->isa, name_of(c->type), c->activation_bits, shape,
+               c->cached ? "cached" : "streamed");
+        for (int b = 0; b < o->n_batches; b++) {
+            printf(" %7.1f", c[b].gmacs);
+        }
+        printf(" %8.1f\n", c->gbs);
+    }
+}
+
+/* What the command line says, on its way to the bench. */
+typedef struct kernels_arguments {
+    common_options common;
+    const char *isa, *types;
+    option_list shapes;
+    option_numbers batches;
+    int32_t n_threads, repeats, sample_ms, buffer_mib;
+} kernels_arguments;
+
+static int run_bench(const command_line *cl, const kernels_arguments *a) {
+    tensor_type types[N_TYPES];
+    kernels_shape shapes[SHAPES_MAX];
+    kernels_options o = {.isa = machine_isa(a->isa), .types = types, .shapes = a->shapes.n ? shapes : default_shapes};
+    o.n_types = parse_types(cl, a->types, types);
+    if (o.n_types < 0) return EXIT_USAGE;
+    o.n_shapes = a->shapes.n ? a->shapes.n : (int)(sizeof default_shapes / sizeof *default_shapes);
+    for (int i = 0; i < a->shapes.n; i++) {
+        if (!parse_shape(cl, a->shapes.items[i], &shapes[i])) return EXIT_USAGE;
+    }
+    o.batches = a->batches.values;
+    o.n_batches = a->batches.n;
+    o.n_threads = a->n_threads;
+    o.buffer_bytes = (size_t)a->buffer_mib << 20;
+    o.sample_ns = (uint64_t)a->sample_ms * 1000000;
+    o.repeats = a->repeats;
+    bench_command b;
+    if (!bench_begin(&b, &a->common, cl->command)) return EXIT_FAILED;
+    o.watch = bench_watch_of(&b);
+    kernels_result result;
+    int code = bench_measured(&b, bench_kernels(&o, &result, &b.err));
+    if (!code && result.n_skipped > 0 && a->shapes.n > 0) {
+        warn(&b.diag,
+             "left out where the columns are not whole blocks of the type: %zu of %d combinations of type and "
+             "shape",
+             result.n_skipped, o.n_types * o.n_shapes);
+    }
+    if (!code && a->common.json) print_document(&result, &o);
+    else if (!code) print_table(&result, &o);
+    kernels_result_free(&result);
+    return bench_end(&b, code);
+}
+
+int cmd_bench_kernels(int argc, char **argv) {
+    kernels_arguments a = {.types = "q4_0,q4_1,q8_0,q6_k,f16",
+                           .batches = {{1, 2, 4, 8, 16, 32}, 6},
+                           .n_threads = 1,
+                           .repeats = 3,
+                           .sample_ms = 20,
+                           .buffer_mib = 256};
+    const option options[] = {
+        {OPTION_TEXT, "--isa", "NAME", &a.isa,
+         "kernels to measure; default $SERENO_ISA, else all that this machine runs", 0, 0, NULL, NULL},
+        {OPTION_TEXT, "--types", "LIST", &a.types,
+         "tensor types; default q4_0,q4_1,q8_0,q6_k,f16; there are bf16 and f32 too", 0, 0, NULL, NULL},
+        {OPTION_LIST, "--shape", "RxC", &a.shapes,
+         "rows and columns of the matrix, may be given up to 16 times; default: the feed-forward matrices of "
+         "SmolLM2-135M and Llama-3.2-1B",
+         0, 0, NULL, NULL},
+        {OPTION_NUMBERS, "--batches", "LIST", &a.batches, "tokens multiplied together; default 1,2,4,8,16,32", 1, 32,
+         NULL, NULL},
+        {OPTION_INT, "-t, --threads", "N", &a.n_threads, "threads; default 1: the kernel's own rate", 1,
+         SERENO_THREADS_MAX, NULL, NULL},
+        {OPTION_INT, "--repeats", "N", &a.repeats, "the best of N counts; default 3", 1, 10000, NULL, NULL},
+        {OPTION_INT, "--sample-ms", "N", &a.sample_ms, "how long one repeat takes at least; default 20", 1, 10000, NULL,
+         NULL},
+        {OPTION_INT, "--buffer-mib", "N", &a.buffer_mib,
+         "streamed data fills about so much; default 256: far more than the last-level cache should hold", 1, 1 << 20,
+         NULL, NULL},
+        COMMON_OPTIONS(a.common),
+        {0},
+    };
+    const command_line cl = {"sereno bench kernels", "rates of the products: instruction set, type, shape, batch", "",
+                             "  sereno bench kernels --types q4_0 --shape 8192x2048\n"
+                             "  sereno bench kernels --isa portable --json | jq '.kernels[] | select(.cached)'\n",
+                             options};
+    int n = options_parse(&cl, argc, argv, NULL, 0);
+    if (n < 0) return n == PARSED_HELP ? 0 : EXIT_USAGE;
+    return run_bench(&cl, &a);
+}

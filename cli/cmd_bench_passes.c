@@ -1,0 +1,206 @@
+/* sereno bench passes. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench_command.h"
+#include "bench_passes.h"
+#include "command.h"
+#include "machine_options.h"
+#include "utf8.h"
+
+static const char *const kind_names[PASSES_KINDS] = {
+    [SERENO_SUBGRAPH_QKV] = "qkv",           [SERENO_SUBGRAPH_ATTENTION] = "attention",
+    [SERENO_SUBGRAPH_ATTN_OUT] = "attn_out", [SERENO_SUBGRAPH_GATE_UP] = "gate_up",
+    [SERENO_SUBGRAPH_DOWN] = "down",         [SERENO_SUBGRAPH_HEAD] = "head",
+};
+
+/* What the command line says. */
+typedef struct passes_arguments {
+    common_options common;
+    machine_options machine;
+    const char *model, *isa;
+    option_numbers batches;
+    int32_t context, repeats, prefill, prefill_repeats, buffer_mib;
+} passes_arguments;
+
+/* Share of a row's time that passed outside of subgraphs. */
+static double other_share(const passes_row *row) {
+    double other = 1;
+    for (int k = 0; k < PASSES_KINDS; k++) {
+        other -= row->time_share[k];
+    }
+    return other > 0 ? other : 0;
+}
+
+static json_t *json_samples(const pass_times *t) {
+    json_t *samples = json_array();
+    for (int i = 0; i < t->n; i++) {
+        json_array_append_new(samples, json_real(t->ms[i]));
+    }
+    return samples;
+}
+
+static json_t *json_row(const passes_row *row) {
+    json_t *shares = json_object();
+    for (int k = 0; k < PASSES_KINDS; k++) {
+        json_object_set_new(shares, kind_names[k], json_number(row->time_share[k]));
+    }
+    json_object_set_new(shares, "other", json_number(other_share(row)));
+    json_t *subgraph = json_pack("{s:s, s:i, s:i}", "kind", kind_names[row->subgraph_kind], "index", row->subgraph,
+                                 "of", row->n_subgraphs);
+    return json_pack(
+        "{s:i, s:f, s:f, s:o, s:f, s:f, s:f, s:f, s:o, s:o, s:o}", "batch", row->batch, "ms_p50", row->times.p50,
+        "ms_p95", row->times.p95, "ratio", row->ratio > 0 ? json_real(row->ratio) : json_null(), "weights_gbs",
+        row->weights_gbs, "share_of_limit", row->share_of_limit, "limit_ms", row->limit_ms, "subgraph_us_p95_max",
+        row->subgraph_us_p95_max, "subgraph_p95_max", subgraph, "ms", json_samples(&row->times), "time_share", shares);
+}
+
+static double prefill_tok_s(const passes_result *r) {
+    return r->prefill_tokens / r->prefill.p50 * 1e3;
+}
+
+static void print_document(const passes_result *r, const passes_arguments *a, const sereno_model_info *m) {
+    json_t *document = bench_document(), *passes = json_array(), *prefill = json_null();
+    for (int i = 0; i < r->n_rows; i++) {
+        json_array_append_new(passes, json_row(&r->rows[i]));
+    }
+    if (r->prefill.n > 0) {
+        prefill = json_pack("{s:i, s:f, s:f, s:o}", "tokens", r->prefill_tokens, "ms_p50", r->prefill.p50, "tok_s",
+                            prefill_tok_s(r), "ms", json_samples(&r->prefill));
+    }
+    json_t *model = json_pack("{s:o, s:s, s:I, s:I, s:f}", "name", json_text(m->name, strlen(m->name)), "weight_type",
+                              m->weight_type, "parameters", (json_int_t)m->n_parameters, "packed_bytes",
+                              (json_int_t)r->info.weight_bytes, "macs_per_token", r->weight_macs);
+    json_t *limit = json_pack("{s:f, s:f, s:s, s:s}", "read_gbs", r->read_gbs, "gmacs", r->gmacs, "loop", r->read_loop,
+                              "counts", "products only: no attention, norms or quantising");
+    json_object_set_new(document, "model", model);
+    json_object_set_new(document, "context", json_integer(a->context));
+    json_object_set_new(document, "repeats", json_integer(a->repeats));
+    json_object_set_new(document, "limit", limit);
+    json_object_set_new(document, "passes", passes);
+    json_object_set_new(document, "prefill", prefill);
+    json_object_set_new(document, "environment", json_environment(&a->machine, &r->info));
+    print_json(document);
+}
+
+static void print_table(const passes_result *r, const passes_arguments *a, const sereno_model_info *m) {
+    char name[96];
+    snprintf(name, sizeof name, "%s", *m->name ? m->name : "a model without a name");
+    utf8_make_printable(name);
+    printf("%s, %s, %.1f MB packed; %s kernels, %d thread%s, %s; context %d, %d repeats\n", name, m->weight_type,
+           (double)r->info.weight_bytes / 1e6, r->info.isa, r->info.n_threads, r->info.n_threads > 1 ? "s" : "",
+           sched_names[a->machine.sched], a->context, a->repeats);
+    printf("limit (products only): %.1f GB/s read (%s), %.1f GMAC/s\n\n", r->read_gbs, r->read_loop, r->gmacs);
+    puts("batch    ms p50    ms p95   ratio  weights GB/s  limit ms  of limit   longest subgraph, p95");
+    for (int i = 0; i < r->n_rows; i++) {
+        const passes_row *row = &r->rows[i];
+        char ratio[16] = "-";
+        if (row->ratio > 0) snprintf(ratio, sizeof ratio, "%.2f", row->ratio);
+        printf("%5d %9.2f %9.2f %7s %13.1f %9.2f %8.0f%%   %.0f us, %s, %d of %d\n", row->batch, row->times.p50,
+               row->times.p95, ratio, row->weights_gbs, row->limit_ms, 100 * row->share_of_limit,
+               row->subgraph_us_p95_max, kind_names[row->subgraph_kind], row->subgraph, row->n_subgraphs);
+    }
+    printf("\ntime, %%  ");
+    for (int k = 0; k < PASSES_KINDS; k++) {
+        printf(" %9s", kind_names[k]);
+    }
+    printf(" %9s\n", "other");
+    for (int i = 0; i < r->n_rows; i++) {
+        printf("batch %3d", r->rows[i].batch);
+        for (int k = 0; k < PASSES_KINDS; k++) {
+            printf(" %9.1f", 100 * r->rows[i].time_share[k]);
+        }
+        printf(" %9.1f\n", 100 * other_share(&r->rows[i]));
+    }
+    if (r->prefill.n == 0) return;
+    printf("\nprefill of %d tokens: %.1f ms, %.0f tok/s\n", r->prefill_tokens, r->prefill.p50, prefill_tok_s(r));
+}
+
+static int measure(bench_command *b, const passes_arguments *a, sereno_model *model) {
+    passes_options o = {
+        .model = model,
+        .engine = sereno_engine_defaults(model),
+        .context = a->context,
+        .n_batches = a->batches.n,
+        .repeats = a->repeats,
+        .prefill = a->prefill,
+        .prefill_repeats = a->prefill_repeats,
+        .buffer_bytes = (size_t)a->buffer_mib << 20,
+        .watch = bench_watch_of(b),
+    };
+    machine_apply(&a->machine, &o.engine);
+    o.engine.isa = machine_isa(a->isa);
+    o.engine.progress = bench_on_load;
+    o.engine.progress_ctx = b;
+    for (int i = 0; i < a->batches.n; i++) {
+        o.batches[i] = a->batches.values[i];
+    }
+    passes_result result;
+    int code = bench_measured(b, bench_passes(&o, &result, &b->err));
+    if (code && a->machine.cpus) warn(&b->diag, "the cores were chosen by --cpu %s", a->machine.cpus);
+    if (!code && a->common.json) print_document(&result, a, sereno_model_describe(model));
+    else if (!code) print_table(&result, a, sereno_model_describe(model));
+    const char *why;
+    if (!code && !machine_sched_effective(&a->machine, &why)) {
+        note(&b->diag, "the %s class is limited: %s", sched_names[a->machine.sched], why);
+    }
+    passes_result_free(&result);
+    return code;
+}
+
+static int run_bench(const command_line *cl, passes_arguments *a) {
+    char path[4096];
+    if (machine_check(cl, &a->machine)) return EXIT_USAGE;
+    if (!model_path(a->model, path, sizeof path)) return usage_error(cl, "the model's path is too long");
+    bench_command b;
+    sereno_model *model = NULL;
+    if (!bench_begin(&b, &a->common, cl->command)) return EXIT_FAILED;
+    int code = sereno_model_open(path, &model, &b.err) ? fail_model(&b.diag, a->model, &b.err) : measure(&b, a, model);
+    sereno_model_close(&model);
+    return bench_end(&b, code);
+}
+
+int cmd_bench_passes(int argc, char **argv) {
+    passes_arguments a = {.machine = machine_defaults(),
+                          .batches = {{1, 2, 4, 8, 16, 32}, 6},
+                          .context = 256,
+                          .repeats = 25,
+                          .prefill = 512,
+                          .prefill_repeats = 5,
+                          .buffer_mib = 512};
+    const option options[] = {
+        {OPTION_TEXT, "-m, --model", "PATH", &a.model,
+         "GGUF file; default $SERENO_MODEL, else the model that tools/get-model fetched", 0, 0, NULL, NULL},
+        {OPTION_INT, "--context", "N", &a.context, "tokens before the pass; default 256", 0, 1 << 24, NULL, NULL},
+        {OPTION_NUMBERS, "--batches", "LIST", &a.batches,
+         "tokens of a pass, all of which want logits; default 1,2,4,8,16,32: what verification uses", 1,
+         SERENO_VERIFY_BATCH_MAX, NULL, NULL},
+        {OPTION_INT, "--repeats", "N", &a.repeats, "samples of each batch, batches taking turns; default 25", 1, 100000,
+         NULL, NULL},
+        {OPTION_INT, "--prefill", "N", &a.prefill, "time a prompt of N tokens too, 0 none; default 512", 0, 1 << 24,
+         NULL, NULL},
+        {OPTION_INT, "--prefill-repeats", "N", &a.prefill_repeats, "samples of the prefill; default 5", 1, 100000, NULL,
+         NULL},
+        {OPTION_INT, "--buffer-mib", "N", &a.buffer_mib,
+         "read so much to learn the memory's rate; default 512: far more than the last-level cache should hold", 1,
+         1 << 20, NULL, NULL},
+        {OPTION_HEADING, NULL, NULL, NULL, "machine", 0, 0, NULL, NULL},
+        MACHINE_OPTIONS(a.machine),
+        {OPTION_TEXT, "--isa", "NAME", &a.isa, "kernels to use; default $SERENO_ISA, else the best of this machine", 0,
+         0, NULL, NULL},
+        COMMON_OPTIONS(a.common),
+        {0},
+    };
+    const command_line cl = {
+        "sereno bench passes", "whole passes of a model by batch, against what the machine could do", "",
+        "  sereno bench passes -m model.gguf -t 2\n"
+        "  sereno bench passes --batches 1,8 --prefill 0 --json | jq '.passes[].ratio'\n"
+        "\nThe limit is the greater of reading all weights at the best rate of a read loop on the same threads,\n"
+        "and multiplying with them at the kernels' own rate on cached data (batch 32) times the threads.\n"
+        "It counts products only: no attention, norms or quantising. A model that fits into a cache may\n"
+        "beat it.\n",
+        options};
+    int n = options_parse(&cl, argc, argv, NULL, 0);
+    if (n < 0) return n == PARSED_HELP ? 0 : EXIT_USAGE;
+    return run_bench(&cl, &a);
+}

@@ -1,0 +1,83 @@
+#include "machine_options.h"
+
+#include <stdlib.h>
+
+#include "cpu.h"
+#include "procfs.h"
+#include "thread.h"
+
+const char *const sched_names[] = {"idle", "batch", "normal", NULL};
+
+machine_options machine_defaults(void) {
+    machine_options m = {.n_threads = cpu_count() > 1 ? cpu_count() - 1 : 1, .sched = SERENO_SCHED_IDLE};
+    if (m.n_threads > SERENO_THREADS_MAX) m.n_threads = SERENO_THREADS_MAX;
+    return m;
+}
+
+/* Parses "0,2-3"; false when it is anything else. */
+static bool parse_cpus(const char *text, int *out, int *n) {
+    *n = 0;
+    while (*text) {
+        char *end;
+        long first = strtol(text, &end, 10), last = first;
+        if (end == text || *text == '-' || *text == '+') return false;
+        if (*end == '-') {
+            const char *second = end + 1;
+            last = strtol(second, &end, 10);
+            if (end == second) return false;
+        }
+        if (first < 0 || last < first || last >= 4096) return false;
+        for (long cpu = first; cpu <= last; cpu++) {
+            if (*n == CPUS_MAX) return false;
+            out[(*n)++] = (int)cpu;
+        }
+        if (*end && (*end != ',' || !end[1])) return false;
+        text = *end ? end + 1 : end;
+    }
+    return *n > 0;
+}
+
+int machine_check(const command_line *cl, machine_options *m) {
+    if (!m->cpus || parse_cpus(m->cpus, m->cpu_list, &m->n_cpus)) return 0;
+    return usage_error(cl, "--cpu is '%s'; a list of at most %d cores like 0,2-3 is needed", m->cpus, CPUS_MAX);
+}
+
+void machine_apply(const machine_options *m, sereno_engine_options *engine) {
+    engine->n_threads = m->n_threads;
+    engine->sched = (sereno_sched)m->sched;
+    engine->cpus = m->cpu_list;
+    engine->n_cpus = m->n_cpus;
+}
+
+const char *machine_isa(const char *option) {
+    const char *isa = option ? option : getenv("SERENO_ISA");
+    return isa && *isa ? isa : NULL;
+}
+
+bool machine_sched_effective(const machine_options *m, const char **why) {
+    sereno_sched wanted = (sereno_sched)m->sched, got;
+    int nice_value;
+    *why = NULL;
+    /* The owner is this thread; members took the class when they started, or opening would have failed. */
+    if (!thread_read_class(thread_id(), &got, &nice_value) || got != wanted) {
+        *why = "the system did not take the class";
+        return false;
+    }
+    if (wanted == SERENO_SCHED_IDLE && procfs_autogroup_enabled()) {
+        *why = "the kernel shares cores between sessions before it looks at classes (sched_autogroup_enabled), so idle "
+               "yields only within this terminal; 'echo 19 > /proc/self/autogroup' in its shell lowers the session, "
+               "and 'sysctl kernel.sched_autogroup_enabled=0' makes the class count everywhere";
+        return false;
+    }
+    return true;
+}
+
+json_t *json_environment(const machine_options *m, const sereno_engine_info *info) {
+    char cpu[128];
+    const char *why;
+    cpu_name(cpu, sizeof cpu);
+    bool effective = machine_sched_effective(m, &why);
+    return json_pack("{s:s, s:i, s:s, s:b, s:s?, s:s?, s:s, s:i, s:s}", "isa", info->isa, "threads", info->n_threads,
+                     "sched", sched_names[m->sched], "sched_effective", effective, "sched_note", why, "cpus", m->cpus,
+                     "cpu", cpu, "context", info->n_ctx, "version", sereno_version());
+}

@@ -1,0 +1,50 @@
+/* Options of commands that run a model, as far as they are about the machine: threads, cores, scheduling, kernels. */
+#ifndef CLI_MACHINE_OPTIONS_H
+#define CLI_MACHINE_OPTIONS_H
+
+#include <jansson.h>
+
+#include "options.h"
+#include "sereno/engine.h"
+
+enum { CPUS_MAX = 256 };
+
+typedef struct machine_options {
+    int32_t n_threads, sched;
+    const char *cpus; /* as given */
+    int cpu_list[CPUS_MAX], n_cpus;
+} machine_options;
+
+extern const char *const sched_names[]; /* by sereno_sched, NULL-terminated */
+
+/* clang-format off */
+#define MACHINE_OPTIONS(machine)                                                                                    \
+    {OPTION_INT, "-t, --threads", "N", &(machine).n_threads,                                                        \
+     "compute threads; default all cores but one, at least 1: what is in front keeps a core", 1,                    \
+     SERENO_THREADS_MAX, NULL, NULL},                                                                               \
+    {OPTION_TEXT, "--cpu", "LIST", &(machine).cpus,                                                                 \
+     "run only on these cores, like 0,2-3; default: wherever there is room", 0, 0, NULL, NULL},                     \
+    {OPTION_CHOICE, "--sched", "CLASS", &(machine).sched,                                                           \
+     "idle, batch or normal: how compute threads are scheduled; default idle: everything else goes first", 0, 0,    \
+     sched_names, NULL}
+/* clang-format on */
+
+/* All cores but one, at least 1; idle class; any core. */
+machine_options machine_defaults(void);
+
+/* Reads what options_parse left as text. 0, or EXIT_USAGE after an error was printed. */
+int machine_check(const command_line *cl, machine_options *machine);
+
+/* Puts them into an engine's options, which borrow from them. */
+void machine_apply(const machine_options *machine, sereno_engine_options *engine);
+
+/* Kernels to use: the option (NULL: not given), else $SERENO_ISA, else NULL. */
+const char *machine_isa(const char *option);
+
+/* Whether this thread has the class asked for, and whether that holds beyond this session; *why where not. */
+bool machine_sched_effective(const machine_options *machine, const char **why);
+
+/* What a model ran on. Call it on the engine's owner. */
+json_t *json_environment(const machine_options *machine, const sereno_engine_info *info);
+
+#endif

@@ -1,0 +1,248 @@
+"""End-to-end tests of `sereno bench`: python3 tests/e2e/test_bench.py BUILD_DIR. None asserts a speed."""
+import re
+import sys
+
+sys.dont_write_bytecode = True
+
+import support
+from support import Case, fake, tiny_model
+
+BENCHES = ("memory", "kernels", "passes")
+COMMON_OPTIONS = {"--json", "-v", "--verbose", "--log-file", "-h", "--help"}
+OPTIONS = {
+    "memory": {"-t", "--threads", "--buffer-mib", "--repeats", "--isa"},
+    "kernels": {"--isa", "--types", "--shape", "--batches", "-t", "--threads", "--repeats", "--sample-ms",
+                "--buffer-mib"},
+    "passes": {"-m", "--model", "--context", "--batches", "--repeats", "--prefill", "--prefill-repeats",
+               "--buffer-mib", "-t", "--threads", "--cpu", "--sched", "--isa"},
+}
+KINDS = {"qkv", "attention", "attn_out", "gate_up", "down", "head", "other"}
+# As little as there can be.
+SMALL_MEMORY = ("memory", "--buffer-mib", 2, "--repeats", 2, "-t", 2)
+SMALL_KERNELS = ("kernels", "--buffer-mib", 1, "--repeats", 1, "--sample-ms", 1, "--shape", "48x256")
+SMALL_PASSES = ("passes", "--buffer-mib", 2, "--repeats", 2, "--prefill-repeats", 2)
+
+
+class Bench(Case):
+    def bench(self, *arguments, **how):
+        return self.sereno("bench", *arguments, **how)
+
+    def bench_json(self, *arguments, **how):
+        result = self.bench(*arguments, "--json", **how)
+        self.assertEqual(result.err, "")
+        document = self.document(result.out)
+        self.assertGreater(len(document["cpu"]), 0)
+        return document
+
+    def passes(self, *arguments, model=None):
+        return self.bench_json(*SMALL_PASSES, "-m", model or tiny_model(), *arguments)
+
+    def refused(self, *arguments, words=(), code=2):
+        result = self.bench(*arguments, code=code)
+        self.assertEqual(result.out, "")
+        self.assertTrue(result.err.startswith("sereno bench"), result.err)
+        for word in words:
+            self.assertIn(word, result.err)
+
+
+class CommandLines(Bench):
+    def test_list(self):
+        shown = self.bench("--help")
+        self.assertEqual(shown.err, "")
+        for name in BENCHES:
+            self.assertRegex(shown.out, rf"(?m)^  {name} ")
+        for arguments in ((), ("no-such-bench",), ("--no-such-option",)):
+            self.refused(*arguments, words=(*arguments, *BENCHES))
+        self.assertIn("  bench ", self.sereno("--help").out)
+
+    def test_help(self):
+        for name in BENCHES:
+            with self.subTest(name):
+                result = self.bench(name, "--help")
+                self.assertEqual(result.err, "")
+                self.assertLessEqual(max(map(len, result.out.splitlines())), 100)
+                shown = re.findall(r"^  (-.+?)(?:  |$| [A-Z][A-Za-z]*\b)", result.out, re.MULTILINE)
+                shown = {option for options in shown for option in options.split(", ")}
+                self.assertEqual(shown, OPTIONS[name] | COMMON_OPTIONS)
+
+    def test_bad_values(self):
+        numbers = ("", "nan", "-1", "0", "1x", "99999999999999999999")
+        lists = (*numbers, "33", "1,", ",1", "1,,2", "1;2", "1,0", "1,33", ",".join(["1"] * 33))
+        bad = {
+            ("memory", "-t"): (*numbers, "65"),
+            ("memory", "--buffer-mib"): (*numbers, "1048577"),
+            ("memory", "--repeats"): numbers,
+            ("kernels", "--types"): ("", "q4_0,", "q2_k", "Q4_0", "q4_0,,f16"),
+            ("kernels", "--shape"): ("", "8", "8x", "x8", "0x8", "8x0", "-8x8", "8x8x8", "8*8", "99999999x8", "8x999999"),
+            ("kernels", "--batches"): lists,
+            ("kernels", "--sample-ms"): numbers,
+            ("passes", "--batches"): lists,
+            ("passes", "--repeats"): numbers,
+            ("passes", "--context"): ("-1", "x"),
+            ("passes", "--prefill"): ("-1", "x"),
+            ("passes", "--sched"): ("IDLE",),
+            ("passes", "--cpu"): ("", "a", "0-"),
+        }
+        for (name, option), values in bad.items():
+            for value in values:
+                with self.subTest(bench=name, option=option, value=value):
+                    self.refused(name, option, value, words=(option,))
+
+    def test_other_mistakes(self):
+        self.refused("memory", "x", words=("'x'",))
+        self.refused("kernels", "--ablated", words=("'--ablated'",))
+        for small in (SMALL_MEMORY, SMALL_KERNELS, (*SMALL_PASSES, "-m", tiny_model())):
+            self.refused(*small, "--isa", "mmx", words=("'mmx'", "portable"))
+        self.refused(*SMALL_KERNELS[:-2], "--shape", "16x33", "--types", "q4_0", words=("blocks",))
+
+    def test_models_and_contexts(self):
+        self.refused("passes", "-m", "/no/such/model", words=("/no/such/model",), code=1)
+        self.refused("passes", "-m", fake(self.folder(), "text.gguf", "echo"), words=("not a GGUF file",), code=1)
+        model = ("-m", tiny_model())  # trained for 1024 tokens
+        self.refused(*SMALL_PASSES, *model, "--context", 1024, words=("1024",))
+        self.refused(*SMALL_PASSES, *model, "--context", 993, "--batches", "1,32", words=("993", "32", "1024"))
+        self.refused(*SMALL_PASSES, *model, "--prefill", 1025, words=("1025", "1024"))
+        self.refused(*SMALL_PASSES, *model, "--cpu", 999, words=("--cpu",))
+
+
+class Memory(Bench):
+    def check(self, *arguments):
+        document = self.bench_json(*SMALL_MEMORY, *arguments)
+        self.assertEqual([t["n"] for t in document["threads"]], [1, 2])
+        for threads in document["threads"]:
+            rates = threads["loops_gbs"]
+            self.assertGreater(min(rates.values()), 0)
+            self.assertEqual(threads["read_gbs"], max(rates.values()))
+            self.assertEqual(threads["read_gbs"], rates[threads["loop"]])
+        self.assertGreater(document["latency_ns"], 0)
+        self.assertGreater(document["int8_gmacs_per_thread"], 0)
+        return document
+
+    def test_json(self):
+        self.check()
+        self.assertEqual(self.check("--isa", "portable")["isa"], "portable")
+
+    def test_text(self):
+        result = self.bench(*SMALL_MEMORY)
+        self.assertEqual(result.err, "")
+        self.assertRegex(result.out, r"(?m)^ +2 +\d+\.\d  \w")
+
+
+class Kernels(Bench):
+    def cells(self, *arguments):
+        return self.bench_json(*SMALL_KERNELS, *arguments)["kernels"]
+
+    def test_every_combination(self):
+        cells = self.cells("--types", "q4_0,q4_1,q8_0,q6_k,f16,bf16,f32", "--shape", "16x512", "--batches", "1,5,32")
+        isas = {c["isa"] for c in cells}
+        self.assertIn("portable", isas)
+        seen = set()
+        for c in cells:
+            self.assertGreater(c["gmacs"], 0)
+            self.assertGreater(c["gbs"], 0)
+            self.assertGreater(c["data_mib"], 0)
+            self.assertEqual(c["activation_bits"] == 32, c["type"] in ("f16", "bf16", "f32"))
+            seen.add((c["isa"], c["type"], c["activation_bits"], c["rows"], c["cols"], c["batch"], c["cached"]))
+        self.assertEqual(len(seen), len(cells))
+        forms = {(c["type"], c["activation_bits"]) for c in cells}
+        self.assertEqual({t for t, _ in forms}, {"q4_0", "q4_1", "q8_0", "q6_k", "f16", "bf16", "f32"})
+        self.assertEqual(len(cells), len(isas) * len(forms) * 2 * 3 * 2)  # shapes, batches, cached or not
+
+    def test_rows_that_fill_no_tile_and_two_threads(self):
+        cells = self.cells("--types", "q8_0", "--shape", "17x64", "--isa", "portable", "-t", 2, "--batches", "3")
+        self.assertEqual({(c["rows"], c["cols"]) for c in cells}, {(48, 256), (17, 64)})
+
+    def test_columns_that_are_not_whole_blocks_are_left_out_aloud(self):
+        result = self.bench(*SMALL_KERNELS, "--json", "--types", "q4_0,q6_k", "--shape", "16x96", "--batches", "1")
+        self.assertIn("1 of 4", result.err)
+        shapes = {(c["type"], c["cols"]) for c in self.document(result.out)["kernels"]}
+        self.assertEqual(shapes, {("q4_0", 256), ("q4_0", 96), ("q6_k", 256)})
+
+    def test_text(self):
+        result = self.bench(*SMALL_KERNELS, "--types", "q4_0", "--isa", "portable", "--batches", "1,4")
+        self.assertEqual(result.err, "")
+        lines = re.findall(r"(?m)^portable +q4_0 +\d+ 48x256 +(cached|streamed)(?: +\d+\.\d){3}$", result.out)
+        self.assertEqual(set(lines), {"cached", "streamed"})
+
+
+class Passes(Bench):
+    def check(self, document, batches, repeats=2):
+        limit, packed = document["limit"], document["model"]["packed_bytes"]
+        self.assertGreater(limit["read_gbs"], 0)
+        self.assertGreater(limit["gmacs"], 0)
+        self.assertEqual([row["batch"] for row in document["passes"]], batches)
+        for row in document["passes"]:
+            self.assertEqual(len(row["ms"]), repeats)
+            self.assertGreater(min(row["ms"]), 0)
+            self.assertIn(row["ms_p50"], row["ms"])
+            self.assertIn(row["ms_p95"], row["ms"])
+            self.assertLessEqual(row["ms_p50"], row["ms_p95"])
+            self.assertAlmostEqual(row["share_of_limit"] * row["ms_p50"] / row["limit_ms"], 1, 5)
+            self.assertAlmostEqual(row["weights_gbs"] * row["ms_p50"] * 1e6 / packed, 1, 5)
+            macs = document["model"]["macs_per_token"] * row["batch"]
+            wanted = max(packed / limit["read_gbs"], macs / limit["gmacs"]) / 1e6
+            self.assertAlmostEqual(row["limit_ms"] / wanted, 1, 5)
+            self.assertEqual(set(row["time_share"]), KINDS)
+            self.assertAlmostEqual(sum(row["time_share"].values()), 1, 5)
+            self.assertGreater(min(v for k, v in row["time_share"].items() if k != "other"), 0)
+            longest = row["subgraph_p95_max"]
+            self.assertTrue(0 <= longest["index"] < longest["of"], longest)
+            self.assertIn(longest["kind"], KINDS)
+            self.assertGreater(row["subgraph_us_p95_max"], 0)
+        if 1 in batches:
+            base = document["passes"][batches.index(1)]
+            for row in document["passes"]:
+                self.assertAlmostEqual(row["ratio"] * base["ms_p50"] / row["ms_p50"], 1, 5)
+
+    def test_json(self):
+        document = self.passes("-t", 2)
+        self.check(document, [1, 2, 4, 8, 16, 32])
+        # Every matrix of shape tiny: 2 layers of 256 x (256 + 128 + 128 + 256) and 3 x 256 x 512, and the head.
+        self.assertEqual(document["model"]["macs_per_token"], 2 * 256 * (768 + 3 * 512) + 256 * 512)
+        self.assertEqual(document["context"], 256)
+        self.assertEqual(document["environment"]["threads"], 2)
+        self.assertEqual(document["environment"]["sched"], "idle")
+        prefill = document["prefill"]
+        self.assertEqual(prefill["tokens"], 512)
+        self.assertEqual(len(prefill["ms"]), 2)
+        self.assertAlmostEqual(prefill["tok_s"] * prefill["ms_p50"] / 512e3, 1, 5)
+
+    def test_other_types(self):
+        for kind in ("q4_1", "f16"):
+            with self.subTest(kind):
+                self.check(self.passes("--batches", "2,1", "--prefill", 0, model=tiny_model(kind)), [2, 1])
+
+    def test_edges(self):
+        """No context, all of it, odd batches, no prefill, none of batch 1."""
+        for context in (0, 1, 1017):
+            with self.subTest(context=context):
+                document = self.passes("--context", context, "--batches", "7,3", "--prefill", 0, "--repeats", 3,
+                                       "--sched", "normal", "--isa", "portable")
+                self.check(document, [7, 3], 3)
+                self.assertIsNone(document["prefill"])
+                self.assertEqual([row["ratio"] for row in document["passes"]], [None, None])
+                self.assertEqual(document["environment"]["isa"], "portable")
+
+    def test_text(self):
+        result = self.bench(*SMALL_PASSES, "-m", tiny_model(), "--batches", "1,2")
+        self.assertEqual(result.err, "")
+        self.assertRegex(result.out, r"(?m)^ +2( +\d+\.\d+){5} +\d+%   \d+ us, \w+, \d+ of \d+$")
+        self.assertRegex(result.out, r"(?m)^prefill of 512 tokens")
+
+
+class Interrupts(Bench):
+    def test_nothing_half_is_printed(self):
+        """Ctrl-C while it measures: exit code 130, nothing on stdout, and no bar stays."""
+        for arguments in (("memory", "--buffer-mib", 2, "--repeats", 10000),
+                          ("kernels", "--sample-ms", 100, "--repeats", 1, "--buffer-mib", 1),
+                          ("passes", "-m", tiny_model(), "--repeats", 100000, "--buffer-mib", 2)):
+            with self.subTest(arguments[0]):
+                running = self.start("bench", *arguments, terminal_stderr=True)
+                running.wait_for("err", b"measuring")
+                result = self.finish_after_interrupt(running)
+                self.assertEqual(result.out, "")
+                self.assertTrue(result.err == "" or result.err.endswith("\r\x1b[K"), result.err)
+
+
+if __name__ == "__main__":
+    support.main(sys.argv)
