@@ -179,13 +179,16 @@ DEFINE_MATMUL(matmul_q8s, matmul_integers(PACK_Q8S, PACK_Q8S_BYTES, w, tile, x, 
 
 /* Scores of all queries for the 16 slots from `slot` on, dimensions in order. */
 static void score_tile(const attend_args *a, int32_t slot) {
-    const uint16_t *keys = a->keys + key_at(slot, 0, a->head_dim);
+    float key[ATTEND_HEAD_DIM_MAX][ATTEND_LANES];
+    for (int32_t d = 0; d < a->head_dim; d++) {
+        load_halves((const uint8_t *)(a->keys + key_at(slot, d, a->head_dim)), key[d]);
+    }
     for (int32_t i = 0; i < a->n_queries; i++) {
         float *scores = a->scores + i * a->scores_stride + slot;
         float sum[ATTEND_LANES] = {0};
         for (int32_t d = 0; d < a->head_dim; d++) {
             for (int k = 0; k < ATTEND_LANES; k++) {
-                sum[k] += a->query[i][d] * half_to_float(keys[d * ATTEND_LANES + k]);
+                sum[k] += a->query[i][d] * key[d][k];
             }
         }
         for (int k = 0; k < ATTEND_LANES; k++) {
@@ -213,20 +216,37 @@ static void softmax(float *scores, int32_t n) {
     }
 }
 
+/* Adds the value of position p, weighted, to what queries [from, to) have. The slot is that of the first's path. */
+static void weigh_value(const attend_args *a, int32_t from, int32_t to, int32_t p) {
+    const uint16_t *row = a->values + (int64_t)attend_slot(&a->path[from], p) * a->head_dim;
+    float value[ATTEND_HEAD_DIM_MAX];
+    for (int32_t d = 0; d < a->head_dim; d++) {
+        value[d] = half_to_float(row[d]);
+    }
+    for (int32_t i = from; i < to; i++) {
+        float weight = a->scores[i * a->scores_stride + p], *out = a->out[i];
+        for (int32_t d = 0; d < a->head_dim; d++) {
+            out[d] += weight * value[d];
+        }
+    }
+}
+
 static void attend(const attend_args *a) {
-    for (int32_t slot = 0; slot < attend_slots(a); slot += ATTEND_LANES) {
+    int32_t slots = attend_slots(a), shared = attend_shared(a);
+    for (int32_t slot = 0; slot < slots; slot += ATTEND_LANES) {
         score_tile(a, slot);
     }
     for (int32_t i = 0; i < a->n_queries; i++) {
-        float *scores = a->scores + i * a->scores_stride, *out = a->out[i];
-        order_scores(&a->path[i], scores);
-        softmax(scores, a->path[i].n);
-        memset(out, 0, (size_t)a->head_dim * sizeof *out);
-        for (int32_t p = 0; p < a->path[i].n; p++) {
-            const uint16_t *value = a->values + (int64_t)attend_slot(&a->path[i], p) * a->head_dim;
-            for (int32_t d = 0; d < a->head_dim; d++) {
-                out[d] += scores[p] * half_to_float(value[d]);
-            }
+        order_scores(&a->path[i], a->scores + i * a->scores_stride);
+        softmax(a->scores + i * a->scores_stride, a->path[i].n);
+        memset(a->out[i], 0, (size_t)a->head_dim * sizeof(float));
+    }
+    for (int32_t p = 0; p < shared; p++) {
+        weigh_value(a, 0, a->n_queries, p);
+    }
+    for (int32_t i = 0; i < a->n_queries; i++) {
+        for (int32_t p = shared; p < a->path[i].n; p++) {
+            weigh_value(a, i, i + 1, p);
         }
     }
 }

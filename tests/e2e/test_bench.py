@@ -98,10 +98,10 @@ class CommandLines(Bench):
     def test_models_and_contexts(self):
         self.refused("passes", "-m", "/no/such/model", words=("/no/such/model",), code=1)
         self.refused("passes", "-m", fake(self.folder(), "text.gguf", "echo"), words=("not a GGUF file",), code=1)
-        model = ("-m", tiny_model())  # trained for 1024 tokens
-        self.refused(*SMALL_PASSES, *model, "--context", 1024, words=("1024",))
-        self.refused(*SMALL_PASSES, *model, "--context", 993, "--batches", "1,32", words=("993", "32", "1024"))
-        self.refused(*SMALL_PASSES, *model, "--prefill", 1025, words=("1025", "1024"))
+        model = ("-m", tiny_model())  # trained for 8192 tokens
+        self.refused(*SMALL_PASSES, *model, "--context", 8192, words=("8192",))
+        self.refused(*SMALL_PASSES, *model, "--context", 8161, "--batches", "1,32", words=("8161", "32", "8192"))
+        self.refused(*SMALL_PASSES, *model, "--prefill", 8193, words=("8193", "8192"))
         self.refused(*SMALL_PASSES, *model, "--cpu", 999, words=("--cpu",))
 
 

@@ -11,9 +11,8 @@
 
 enum { N_TOKENS = 72, N_CTX = 256 };
 
-/* Logits after each of the first n tokens, one token a pass on one thread. */
-static float *yardstick(const sereno_model *model, const char *isa, const int32_t *tokens, int32_t n) {
-    sereno_engine *e = open_engine(model, 1, isa, N_CTX, 1);
+/* Logits after each of n tokens, one token a pass. */
+static float *one_by_one(sereno_engine *e, const int32_t *tokens, int32_t n) {
     size_t n_vocab = (size_t)e->ops->info(e)->n_vocab;
     float *all = malloc((size_t)n * n_vocab * sizeof *all);
     assert_non_null(all);
@@ -21,6 +20,12 @@ static float *yardstick(const sereno_model *model, const char *isa, const int32_
         run_chain(e, 0, &tokens[i], 1);
         memcpy(all + (size_t)i * n_vocab, e->ops->logits(e, 0), n_vocab * sizeof *all);
     }
+    return all;
+}
+
+static float *yardstick(const sereno_model *model, const char *isa, const int32_t *tokens, int32_t n) {
+    sereno_engine *e = open_engine(model, 1, isa, N_CTX, 1);
+    float *all = one_by_one(e, tokens, n);
     sereno_engine_close(&e);
     return all;
 }
@@ -173,6 +178,84 @@ static void check_all(const sereno_model *model, const char *isa, const char *ty
     free(wanted);
 }
 
+/* ---- Every batch at short and long contexts ---- */
+
+enum { NEXT = SERENO_VERIFY_BATCH_MAX };
+
+static void prefill(sereno_engine *e, const int32_t *tokens, int32_t n) {
+    for (int32_t at = 0; at < n; at += SERENO_PREFILL_BATCH_MAX) {
+        run_chain(e, 0, tokens + at, n - at < SERENO_PREFILL_BATCH_MAX ? n - at : SERENO_PREFILL_BATCH_MAX);
+    }
+}
+
+/* A chain of `batch` true tokens, or the same with a wrong one in between that is nobody's parent. */
+static void check_batch(sereno_engine *e, const int32_t *next, int32_t batch, int32_t wrong_at, const float *wanted,
+                        const char *what) {
+    sereno_input inputs[NEXT];
+    int32_t depth = 0, parent = -1;
+    for (int32_t i = 0; i < batch; i++) {
+        if (i == wrong_at) {
+            inputs[i] = (sereno_input){33, 0, parent, true};
+            continue;
+        }
+        inputs[i] = (sereno_input){next[depth++], 0, parent, true};
+        parent = i;
+    }
+    sereno_pass pass = {SERENO_PLAN_VERIFY, inputs, batch, NULL, NULL, false};
+    run_pass(e, &pass);
+    size_t n_vocab = (size_t)e->ops->info(e)->n_vocab;
+    for (int32_t i = 0, d = 0; i < batch; i++) {
+        if (i != wrong_at) assert_same_logits(e, i, wanted + (size_t)d++ * n_vocab, what, i);
+    }
+}
+
+/* On each kernels and 1 to 4 threads, passes of 1 to 32 tokens after `context` - 32 kept ones. */
+static void check_batches(const sereno_model *model, int32_t context, int32_t activation_bits) {
+    const kernels *isas[8];
+    int n_isas = kernels_available(isas, 8);
+    rng r = {test_seed()};
+    int32_t kept = context - NEXT, *tokens = malloc((size_t)context * sizeof *tokens);
+    assert_non_null(tokens);
+    random_tokens(rng_u64(&r), (int32_t)sereno_model_describe(model)->n_vocab, context, tokens);
+    for (int i = 0; i < n_isas; i++) {
+        float *wanted = NULL;
+        for (int n_threads = 1; n_threads <= 4; n_threads++) {
+            sereno_engine_options o = sereno_engine_defaults(model);
+            sereno_engine *e;
+            char what[96];
+            o.n_threads = n_threads;
+            o.isa = isas[i]->name;
+            o.n_ctx = context;
+            o.sched = SERENO_SCHED_NORMAL;
+            o.activation_bits = activation_bits;
+            assert_ok(sereno_engine_open(model, &o, &e, err));
+            prefill(e, tokens, kept);
+            if (!wanted) {
+                wanted = one_by_one(e, tokens + kept, NEXT);
+                assert_ok(e->ops->truncate(e, 0, kept, err));
+            }
+            snprintf(what, sizeof what, "%s, %d threads, context %d, %d bits", o.isa, n_threads, context,
+                     activation_bits);
+            for (int32_t batch = 1; batch <= NEXT; batch++) {
+                check_batch(e, tokens + kept, batch, -1, wanted, what);
+                check_batch(e, tokens + kept, batch, (int32_t)rng_below(&r, (uint32_t)batch), wanted, what);
+            }
+            sereno_engine_close(&e);
+        }
+        free(wanted);
+    }
+    free(tokens);
+}
+
+static void test_batches(void **state) {
+    (void)state;
+    sereno_model *model = open_random_model("tiny", "q4_0");
+    check_batches(model, 256, 16);
+    check_batches(model, 256, 8);
+    check_batches(model, 4096, 8);
+    sereno_model_close(&model);
+}
+
 static void on_each_isa(const sereno_model *model, const char *type, int trials, int32_t n) {
     const kernels *isas[8];
     int n_isas = kernels_available(isas, 8);
@@ -215,7 +298,7 @@ static void test_one_tiny_model(void **state) {
 
 /* Which models: tiny (default), one, or real. */
 int main(int argc, char **argv) {
-    const struct CMUnitTest tiny[] = {cmocka_unit_test(test_tiny_models)};
+    const struct CMUnitTest tiny[] = {cmocka_unit_test(test_tiny_models), cmocka_unit_test(test_batches)};
     const struct CMUnitTest one[] = {cmocka_unit_test(test_one_tiny_model)};
     const struct CMUnitTest real[] = {cmocka_unit_test(test_real_model)};
     if (argc > 1 && strcmp(argv[1], "one") == 0) return cmocka_run_group_tests(one, NULL, NULL);

@@ -305,7 +305,7 @@ static void test_option_ranges(void **state) {
         case 0: o.n_threads = 0; break;
         case 1: o.n_threads = 65; break;
         case 2: o.n_ctx = 0; break;
-        case 3: o.n_ctx = 1025; break; /* the model's is 1024 */
+        case 3: o.n_ctx = 8193; break; /* the model's is 8192 */
         case 4: o.n_sequences = 0; break;
         case 5: o.n_sequences = 65; break;
         case 6: o.subgraph_us_max = 49; break;
