@@ -13,9 +13,12 @@ typedef struct machine_options {
     int32_t n_threads, sched;
     const char *cpus; /* as given */
     int cpu_list[CPUS_MAX], n_cpus;
+    int32_t activations;      /* index into activation_names */
+    char timing_folder[1024]; /* where timings are kept; empty: nowhere */
 } machine_options;
 
 extern const char *const sched_names[]; /* by sereno_sched, NULL-terminated */
+extern const char *const activation_names[];
 
 /* clang-format off */
 #define MACHINE_OPTIONS(machine)                                                                                    \
@@ -26,7 +29,11 @@ extern const char *const sched_names[]; /* by sereno_sched, NULL-terminated */
      "run only on these cores, like 0,2-3; default: wherever there is room", 0, 0, NULL, NULL},                     \
     {OPTION_CHOICE, "--sched", "CLASS", &(machine).sched,                                                           \
      "idle, batch or normal: how compute threads are scheduled; default idle: everything else goes first", 0, 0,    \
-     sched_names, NULL}
+     sched_names, NULL},                                                                                            \
+    {OPTION_CHOICE, "--activations", "BITS", &(machine).activations,                                                \
+     "auto, 8 or 16: integers that quantised weights are multiplied with. 8 is faster from batch 4 on and is what " \
+     "other runtimes use; 16 is nearly exact. Default auto: 16 for models below 750 million parameters, else 8",    \
+     0, 0, activation_names, NULL}
 /* clang-format on */
 
 /* All cores but one, at least 1; idle class; any core. */

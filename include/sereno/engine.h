@@ -50,6 +50,7 @@ enum {
     SERENO_VERIFY_BATCH_MAX = 32,   /* tokens of a DRAFT or VERIFY pass */
     SERENO_PREFILL_BATCH_MAX = 128, /* tokens of a PREFILL pass */
     SERENO_THREADS_MAX = 64,
+    SERENO_SMALL_MODEL = 750000000,
 };
 
 /* What has just happened at a boundary. */
@@ -98,8 +99,9 @@ typedef struct sereno_pass {
 typedef struct sereno_engine_info {
     const char *isa; /* kernels in use: "avx512", "portable" */
     int32_t n_vocab, n_ctx, n_sequences, n_threads;
-    uint64_t weight_bytes; /* packed weights */
-    uint64_t kv_bytes;     /* address space of the KV cache; memory is taken as it fills */
+    int32_t activation_bits; /* 8 or 16 */
+    uint64_t weight_bytes;   /* packed weights */
+    uint64_t kv_bytes;       /* address space of the KV cache; memory is taken as it fills */
 } sereno_engine_info;
 
 typedef struct sereno_engine sereno_engine;
@@ -156,6 +158,14 @@ typedef struct sereno_engine_options {
     uint32_t spin_us_max;      /* how long an idle compute thread spins before it parks; 0 .. 10000 */
     const sereno_clock *clock; /* for boundaries; NULL: the machine's */
     const char *isa;           /* kernels by name, NULL: the best this machine runs */
+    /* Integers that products with quantised weights take their inputs as: 8 (half the multiplications, what other
+     * runtimes do) or 16 bits; 0: 16 for models below SERENO_SMALL_MODEL parameters, else 8. Part of what contract
+     * "Exactness" calls one model. docs/ARCHITECTURE.md, "Numbers". */
+    int32_t activation_bits;
+    /* Folder of this machine's in which timings are kept: plans are cut by a run of a fraction of a second, made the
+     * first time a model's shapes, kernels and threads come together. NULL: by rates that ship with the kernels.
+     * Borrowed while opening. */
+    const char *timing_folder;
     /* Called while weights are packed, on the calling thread, with bytes done and in all; false gives up
      * (SERENO_ERR_ABANDONED). NULL: not wanted. */
     bool (*progress)(void *ctx, uint64_t done, uint64_t total);

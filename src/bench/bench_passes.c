@@ -64,10 +64,13 @@ static const packed_matrix *matrix_of(const weights *w, uint32_t n_layers, int i
     return i < (int)n_layers * WEIGHT_MATRICES ? &w->layers[i / WEIGHT_MATRICES].matrix[i % WEIGHT_MATRICES] : &w->head;
 }
 
-/* The form of activations that the engine uses, as an index into product_forms. */
-static int form_in_use(const native_engine *e) {
-    (void)e;
-    return 0;
+/* The form in which the engine multiplies a format with activations, as an index into product_forms. */
+static int form_in_use(const native_engine *e, pack_format format) {
+    int bits[PRODUCT_FORMS_MAX], n = product_forms(format, bits);
+    for (int i = 0; i < n; i++) {
+        if (bits[i] == e->info.activation_bits) return i;
+    }
+    return 0; /* floats as they are */
 }
 
 static int open_kernel(state *s, const packed_matrix *m, sereno_error *err) {
@@ -84,7 +87,7 @@ static int open_kernel(state *s, const packed_matrix *m, sereno_error *err) {
     kernel_share *k = &s->kernels[s->n_kernels++];
     packed_matrix part = product_cached_part(m);
     k->macs = macs;
-    return product_open(&k->bench, e->kernels, s->single, &part, 1, form_in_use(e), err);
+    return product_open(&k->bench, e->kernels, s->single, &part, 1, form_in_use(e, m->format), err);
 }
 
 static int open_limit(state *s, sereno_error *err) {

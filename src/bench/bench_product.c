@@ -6,12 +6,12 @@
 #include "rng.h"
 #include "sereno/clock.h"
 
-enum { ALIGN = 64, CLAIMS_PER_THREAD = 8, PADDED_COLUMNS = 64, BYTES_OF_AN_INPUT = 8, PARTS = 7 };
+enum { ALIGN = 64, CLAIMS_PER_THREAD = 8, BYTES_OF_AN_INPUT = 8, PARTS = 8 };
 static const double STEP_MACS = 16e6; /* of a thread between two looks at the clock: about 0.1 ms */
 
 /* ---- What depends on the form of activations ---- */
 
-static const int quantised_bits[] = {16};
+static const int quantised_bits[] = {16, 8};
 
 int product_forms(pack_format format, int bits[PRODUCT_FORMS_MAX]) {
     if (!pack_is_quantised(format)) {
@@ -43,20 +43,21 @@ static void *take(uint8_t **at, size_t bytes) {
 }
 
 static int open_inputs(product_bench *p, sereno_error *err) {
-    size_t columns = ((size_t)p->matrix.columns + PADDED_COLUMNS - 1) / PADDED_COLUMNS * PADDED_COLUMNS;
-    size_t n = PRODUCT_BATCH_MAX * columns;
+    size_t n = PRODUCT_BATCH_MAX * (size_t)pack_padded(p->matrix.columns);
     p->out_of_each = (int64_t)PRODUCT_BATCH_MAX * p->matrix.rows;
     size_t out_bytes = (size_t)p->out_of_each * (size_t)team_size(p->team) * sizeof(float);
     size_t size = n * BYTES_OF_AN_INPUT + out_bytes + (size_t)PARTS * ALIGN;
     if (!region_open(&p->storage, size, REGION_FULL)) return err_no_memory(err, "inputs of a product", size);
     uint8_t *at = p->storage.data;
     p->x = (activations){.columns = p->matrix.columns,
+                         .planes = quantised_bits[p->form] / 8,
                          .value = take(&at, n * sizeof(float)),
                          .high = take(&at, n),
                          .low = take(&at, n),
                          .scale = take(&at, n / PACK_BLOCK * sizeof(float)),
                          .scaled_sum = take(&at, n / PACK_BLOCK * sizeof(float)),
-                         .sum = take(&at, n / PACK_SUB_BLOCK * sizeof(int32_t))};
+                         .less8 = take(&at, n / PACK_BLOCK * sizeof(int32_t)),
+                         .less128 = take(&at, n / PACK_SUB_BLOCK * sizeof(int32_t))};
     p->out = take(&at, out_bytes);
     assert(at <= p->storage.data + size);
     return SERENO_OK;

@@ -9,63 +9,150 @@
 #ifndef COMPUTE_KERNELS_H
 #define COMPUTE_KERNELS_H
 
+#include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
+#include "half.h"
 #include "pack.h"
 #include "sereno/error.h"
 
 /*
  * Inputs of a product, one vector of `columns` per token. value is always there; the rest is filled
- * by `quantise` for formats that need it: 16-bit integers q with a scale per block of 32 columns (its
- * largest magnitude over ACTIVATION_MAX), rounded to nearest even. q = 256 * high + low, in two planes
- * of signed bytes, because the machine multiplies bytes; sum adds up q over 16 columns. A block with an
- * infinity or NaN has the scale NaN and all q 0, so that every product with it is NaN.
+ * by `quantise` for formats that need it: integers q with a scale per block of 32 columns, q = value /
+ * scale rounded to nearest even. A block with an infinity or NaN has the scale NaN and all q 0, so that
+ * every product with it is NaN. Blocks past the columns, up to a whole pair, have the scale and all q 0.
  *
- * 16 bits and not 8: with 8 the mean KL on SmolLM2 is 0.0023 and 3.1 % of the choices flip (as in
- * llama.cpp); with 16 it is below 0.00001 and none does (docs/ARCHITECTURE.md, "Numbers").
+ * planes | q                                        | scale of a block
+ * -------|------------------------------------------|-----------------------------------------
+ * 1      | 8 bits: high                             | largest magnitude / ACTIVATION_MAX_8
+ * 2      | 16 bits: 256 * high + low, signed bytes  | largest magnitude / ACTIVATION_MAX_16
+ *
+ * The machine multiplies bytes, so 16 bits cost twice the multiplications. What that buys, and which is
+ * used when: docs/ARCHITECTURE.md, "Numbers".
  */
-#define ACTIVATION_MAX 32512  /* 127 * 256: the high plane stays within a signed byte */
-#define QUANTISE_FLOOR 1e-30f /* blocks no larger than this are taken as zero */
+#define ACTIVATION_MAX_8  127
+#define ACTIVATION_MAX_16 32512  /* 127 * 256: the high plane stays within a signed byte */
+#define QUANTISE_FLOOR    1e-30f /* blocks no larger than this are taken as zero */
 
 typedef struct activations {
     int32_t columns;
+    int32_t planes;     /* 1 or 2 */
     float *value;       /* [token][columns] */
-    int8_t *high, *low; /* [token][columns] */
-    float *scale;       /* [token][columns / 32] */
-    float *scaled_sum;  /* [token][columns / 32]: scale times the sum of q */
-    int32_t *sum;       /* [token][columns / 16] */
+    int8_t *high, *low; /* [token][padded columns]; low only with two planes */
+    float *scale;       /* [token][padded columns / 32] */
+    float *scaled_sum;  /* [token][padded columns / 32]: scale times the sum of q */
+    int32_t *less8;     /* [token][padded columns / 32]: -8 times the sum of q over 32 columns */
+    int32_t *less128;   /* [token][padded columns / 16]: -128 times the sum of q over 16 columns */
 } activations;
 
 /* Where the integers of one token lie. */
 typedef struct token_integers {
     int8_t *high, *low;
     float *scale, *scaled_sum;
-    int32_t *sum;
+    int32_t *less8, *less128;
 } token_integers;
 
 static inline token_integers integers_of(const activations *x, int32_t token) {
-    int64_t at = (int64_t)token * x->columns;
-    return (token_integers){x->high + at, x->low + at, x->scale + at / PACK_BLOCK, x->scaled_sum + at / PACK_BLOCK,
-                            x->sum + at / PACK_SUB_BLOCK};
+    int64_t at = (int64_t)token * pack_padded(x->columns);
+    return (token_integers){x->high + at,
+                            x->low + at,
+                            x->scale + at / PACK_BLOCK,
+                            x->scaled_sum + at / PACK_BLOCK,
+                            x->less8 + at / PACK_BLOCK,
+                            x->less128 + at / PACK_SUB_BLOCK};
 }
 
-/* Attention of one token's query over its path, for one head. */
+/* Scale and its inverse for a block, from the bits of its largest magnitude; returns whether it is finite. */
+static inline bool block_scale(const activations *x, uint32_t largest_bits, float *scale, float *inverse) {
+    float largest = float_of_bits(largest_bits), max = x->planes == 1 ? ACTIVATION_MAX_8 : ACTIVATION_MAX_16;
+    bool finite = largest_bits < FLOAT_INFINITY_BITS;
+    *inverse = finite && largest > QUANTISE_FLOOR ? max / largest : 0;
+    *scale = finite ? largest / max : NAN;
+    return finite;
+}
+
+/* What a block's sums are needed as; sums of each 16 columns. */
+static inline void block_sums(const token_integers *in, int32_t block, int32_t first, int32_t second) {
+    in->scaled_sum[block] = in->scale[block] * (float)(first + second);
+    in->less8[block] = -8 * (first + second);
+    in->less128[2 * block] = -128 * first;
+    in->less128[2 * block + 1] = -128 * second;
+}
+
+/* Clears the block after the last, if that is the first of a pair. */
+static inline void clear_odd_block(const activations *x, const token_integers *in) {
+    int32_t b = x->columns / PACK_BLOCK;
+    if (b % 2 == 0) return;
+    memset(in->high + b * PACK_BLOCK, 0, PACK_BLOCK);
+    if (x->planes == 2) memset(in->low + b * PACK_BLOCK, 0, PACK_BLOCK);
+    in->scale[b] = 0;
+    block_sums(in, b, 0, 0);
+}
+
+/* The tokens a query attends to. */
+typedef struct attend_path {
+    int32_t n;            /* positions 0 .. n - 1 */
+    int32_t n_contiguous; /* the first so many lie in the slot of the same number */
+    const int32_t *tail;  /* slots of positions n_contiguous .. n - 1: ascending, none below its position */
+} attend_path;
+
+enum { ATTEND_QUERIES_MAX = 32, ATTEND_LANES = 16, ATTEND_HEAD_DIM_MAX = 256 };
+
+/*
+ * Attention of several queries (of tokens of one sequence, and of the heads that share keys) over their
+ * paths. What a query gets does not depend on those beside it: a score sums over dimensions in order, the
+ * softmax over positions with lane = position mod 16, the values in order of positions.
+ */
 typedef struct attend_args {
-    int32_t head_dim;       /* even, at most 256 */
-    float scale;            /* of the dot products */
-    const float *query;     /* head_dim */
-    const uint16_t *keys;   /* halves, [slot][head_dim] */
-    const uint16_t *values; /* halves, [slot][head_dim] */
-    int32_t n_path;         /* keys attended to: positions 0 .. n_path - 1 */
-    int32_t n_contiguous;   /* the first so many positions lie in the slot of the same number */
-    const int32_t *tail;    /* slots of positions n_contiguous .. n_path - 1 */
+    int32_t head_dim; /* even, at most ATTEND_HEAD_DIM_MAX */
+    int32_t n_queries;
+    float scale;                            /* of the dot products */
+    const uint16_t *keys;                   /* halves, [slot / 16][head_dim][16] */
+    const uint16_t *values;                 /* halves, [slot][head_dim] */
+    const float *query[ATTEND_QUERIES_MAX]; /* head_dim each */
+    float *out[ATTEND_QUERIES_MAX];         /* head_dim each */
+    attend_path path[ATTEND_QUERIES_MAX];
+    float *scores;         /* scratch: [query][scores_stride] */
+    int64_t scores_stride; /* at least the slots of the cache, a multiple of ATTEND_LANES */
 } attend_args;
 
-static inline int32_t attend_slot(const attend_args *a, int32_t position) {
-    return position < a->n_contiguous ? position : a->tail[position - a->n_contiguous];
+/* Where dimension d of a slot's key lies. */
+static inline int64_t key_at(int32_t slot, int32_t d, int32_t head_dim) {
+    return ((int64_t)(slot / ATTEND_LANES) * head_dim + d) * ATTEND_LANES + slot % ATTEND_LANES;
 }
 
-enum { ATTEND_LANES = 16 }; /* scores are padded to a multiple of this */
+/* Slots that the scores of these queries are taken from: all below the result. */
+static inline int32_t attend_slots(const attend_args *a) {
+    int32_t slots = 0;
+    for (int32_t i = 0; i < a->n_queries; i++) {
+        const attend_path *p = &a->path[i];
+        int32_t end = p->n > p->n_contiguous ? p->tail[p->n - p->n_contiguous - 1] + 1 : p->n;
+        if (end > slots) slots = end;
+    }
+    return slots;
+}
+
+/* Leading positions that all queries attend to in the same slots. */
+static inline int32_t attend_shared(const attend_args *a) {
+    int32_t shared = a->path[0].n_contiguous;
+    for (int32_t i = 1; i < a->n_queries; i++) {
+        if (a->path[i].n_contiguous < shared) shared = a->path[i].n_contiguous;
+    }
+    return shared;
+}
+
+/* Puts a query's scores, which are in order of slots, into order of positions. */
+static inline void order_scores(const attend_path *p, float *scores) {
+    for (int32_t k = p->n_contiguous; k < p->n; k++) {
+        scores[k] = scores[p->tail[k - p->n_contiguous]];
+    }
+}
+
+static inline int32_t attend_slot(const attend_path *p, int32_t position) {
+    return position < p->n_contiguous ? position : p->tail[position - p->n_contiguous];
+}
 
 /* What one thread does a microsecond, roughly and on the low side; plans are cut by it. */
 typedef struct kernel_rates {
@@ -79,15 +166,14 @@ typedef struct kernels {
     const char *name;
     kernel_rates rates;
 
-    /* Fills high, low, scale, scaled_sum and sum of one token from its value. columns is a multiple of 32. */
+    /* Fills the integers of one token from its value. columns is a multiple of 32. */
     void (*quantise)(const activations *x, int32_t token);
 
     /* out[token * stride + row] for the rows of one tile; rows past the matrix are not written. */
     void (*matmul[PACK_FORMATS])(const packed_matrix *w, int32_t tile, const activations *x, int32_t n_tokens,
                                  float *out, int64_t stride);
 
-    /* out[head_dim]; scores is scratch of n_path floats rounded up to ATTEND_LANES. */
-    void (*attend)(const attend_args *a, float *scores, float *out);
+    void (*attend)(const attend_args *a);
 
     /* gate[i] = gate[i] / (1 + exp(-gate[i])) * up[i] */
     void (*silu_multiply)(float *gate, const float *up, int32_t n);

@@ -10,7 +10,11 @@
  * Tokens multiplied with a tile at once: each weight is unpacked once for all of them, and their sums
  * stay in registers. Grouping changes no token's arithmetic.
  */
-enum { GROUP = 8, PREFETCH_BYTES = 2304 };
+enum { GROUP = 8 };
+
+/* Attention: running sums of a group, and the keys and values a group walks before the next takes them from the cache.
+ */
+enum { ATTEND_SUMS = 16, KEYS_AT_ONCE = 64, VALUES_AT_ONCE = 64 };
 
 #define INLINE static inline __attribute__((always_inline))
 /* Before loops over the tokens of a group, whose number is a constant: what they carry then stays in registers. */
@@ -32,13 +36,15 @@ INLINE __m512 load_bfloats(const uint8_t *p) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
 }
 
-/* Sixteen activations as integers in two planes of bytes; returns their sum. */
-INLINE int32_t quantise16(const float *value, __m512 inverse, __mmask16 finite, int8_t *high, int8_t *low) {
+/* Sixteen activations as integers in planes of bytes; returns their sum. */
+INLINE int32_t quantise16(int planes, const float *value, __m512 inverse, __mmask16 finite, int8_t *high, int8_t *low) {
     __m512i q = _mm512_maskz_cvtps_epi32(finite, _mm512_mul_ps(_mm512_loadu_ps(value), inverse));
-    __m512i upper = _mm512_srai_epi32(_mm512_add_epi32(q, _mm512_set1_epi32(128)), 8);
-    __m512i lower = _mm512_sub_epi32(q, _mm512_slli_epi32(upper, 8));
+    __m512i upper = planes == 1 ? q : _mm512_srai_epi32(_mm512_add_epi32(q, _mm512_set1_epi32(128)), 8);
     _mm_storeu_si128((__m128i *)(void *)high, _mm512_cvtepi32_epi8(upper));
-    _mm_storeu_si128((__m128i *)(void *)low, _mm512_cvtepi32_epi8(lower));
+    if (planes == 2) {
+        __m512i lower = _mm512_sub_epi32(q, _mm512_slli_epi32(upper, 8));
+        _mm_storeu_si128((__m128i *)(void *)low, _mm512_cvtepi32_epi8(lower));
+    }
     return _mm512_reduce_add_epi32(q);
 }
 
@@ -50,28 +56,35 @@ INLINE uint32_t largest_bits(const float *block) {
     return _mm512_reduce_max_epu32(_mm512_max_epu32(first, second));
 }
 
-static void quantise(const activations *x, int32_t token) {
+INLINE void quantise_planes(int planes, const activations *x, int32_t token) {
     const float *value = x->value + (int64_t)token * x->columns;
     token_integers in = integers_of(x, token);
     for (int32_t b = 0; b < x->columns / PACK_BLOCK; b++) {
-        uint32_t bits = largest_bits(value + b * PACK_BLOCK);
-        float largest = float_of_bits(bits);
-        bool finite = bits < FLOAT_INFINITY_BITS;
-        __m512 inverse = _mm512_set1_ps(finite && largest > QUANTISE_FLOOR ? ACTIVATION_MAX / largest : 0);
-        in.scale[b] = finite ? largest / ACTIVATION_MAX : NAN;
+        float inverse;
+        bool finite = block_scale(x, largest_bits(value + b * PACK_BLOCK), &in.scale[b], &inverse);
+        int32_t sum[2];
         UNROLL
         for (int half = 0; half < 2; half++) {
             int32_t at = b * PACK_BLOCK + half * PACK_SUB_BLOCK;
-            in.sum[2 * b + half] =
-                quantise16(value + at, inverse, finite ? (__mmask16)0xFFFF : 0, in.high + at, in.low + at);
+            sum[half] = quantise16(planes, value + at, _mm512_set1_ps(inverse), finite ? (__mmask16)0xFFFF : 0,
+                                   in.high + at, in.low + at);
         }
-        in.scaled_sum[b] = in.scale[b] * (float)(in.sum[2 * b] + in.sum[2 * b + 1]);
+        block_sums(&in, b, sum[0], sum[1]);
+    }
+    clear_odd_block(x, &in);
+}
+
+static void quantise(const activations *x, int32_t token) {
+    if (x->planes == 1) {
+        quantise_planes(1, x, token);
+    } else {
+        quantise_planes(2, x, token);
     }
 }
 
-/* Mask of the first n lanes, all for n >= 16. */
+/* Mask of the first n lanes: all for n >= 16, none for n <= 0. */
 INLINE __mmask16 first_lanes(int32_t n) {
-    return n >= 16 ? (__mmask16)0xFFFF : (__mmask16)((1u << n) - 1);
+    return n >= 16 ? (__mmask16)0xFFFF : n <= 0 ? 0 : (__mmask16)((1u << n) - 1);
 }
 
 INLINE __mmask16 rows_mask(const packed_matrix *w, int32_t tile) {
@@ -97,8 +110,8 @@ INLINE void group_float(pack_format format, const packed_matrix *w, int32_t tile
     int32_t c = 0;
     for (; c + 1 < w->columns; c += 2, data += 2 * bytes) {
         __m512 first = load_floats(format, data), second = load_floats(format, data + bytes);
-        _mm_prefetch((const char *)data + PREFETCH_BYTES, _MM_HINT_T0);
-        if (format == PACK_F32) _mm_prefetch((const char *)data + PREFETCH_BYTES + 64, _MM_HINT_T0);
+        _mm_prefetch((const char *)data + w->prefetch_bytes, _MM_HINT_T0);
+        if (format == PACK_F32) _mm_prefetch((const char *)data + w->prefetch_bytes + 64, _MM_HINT_T0);
         UNROLL
         for (int i = 0; i < n; i++) {
             const float *x = value + (int64_t)i * w->columns + c;
@@ -117,102 +130,153 @@ INLINE void group_float(pack_format format, const packed_matrix *w, int32_t tile
     }
 }
 
-/* offset + products of n vectors of weights (four columns each) with both planes of activations. */
-INLINE __m512i dot_planes(__m512i offset, const __m512i *weight, const int8_t *high, const int8_t *low, int n) {
-    __m512i upper = _mm512_setzero_si512(), lower = offset;
-    UNROLL
-    for (int v = 0; v < n; v++) {
-        upper = _mm512_dpbusd_epi32(upper, weight[v], broadcast4(high + 4 * v));
-        lower = _mm512_dpbusd_epi32(lower, weight[v], broadcast4(low + 4 * v));
-    }
-    return _mm512_add_epi32(_mm512_slli_epi32(upper, 8), lower);
-}
-
-/* Nibbles are 0..15; Q4 means them less 8, which is a minimum of -8 scales. */
-INLINE void group_nibbles(bool with_minimum, const packed_matrix *w, int32_t tile, const activations *x, int32_t first,
-                          int n, float *out, int64_t stride) {
-    const size_t block_bytes = with_minimum ? PACK_Q4M_BYTES : PACK_Q4_BYTES;
-    const uint8_t *data = w->data + (size_t)tile * w->tile_bytes;
-    const __m512i mask = _mm512_set1_epi8(0x0F);
+/* Where the integers of a group's tokens lie, and their running sums. */
+typedef struct group_sums {
     token_integers token[GROUP];
-    __m512 row_sum[GROUP];
+    __m512 row[GROUP];
+} group_sums;
+
+INLINE void begin_group(const activations *x, int32_t first, int n, group_sums *g) {
     UNROLL
     for (int i = 0; i < n; i++) {
-        token[i] = integers_of(x, first + i);
-        row_sum[i] = _mm512_setzero_ps();
+        g->token[i] = integers_of(x, first + i);
+        g->row[i] = _mm512_setzero_ps();
     }
-    for (int32_t b = 0; b < w->columns / PACK_BLOCK; b++, data += block_bytes) {
-        __m512i weight[8]; /* columns 4v .. 4v + 3 of the block */
+}
+
+INLINE void end_group(const packed_matrix *w, int32_t tile, const group_sums *g, int n, float *out, int64_t stride) {
+    UNROLL
+    for (int i = 0; i < n; i++) {
+        _mm512_mask_storeu_ps(out + i * stride + tile * PACK_TILE_ROWS, rows_mask(w, tile), g->row[i]);
+    }
+}
+
+/*
+ * dot[i] += products of n_vectors of weights (four columns each) with the tokens' integers from column `at` on.
+ * The tokens take turns: each sum waits for its own last product.
+ */
+INLINE void dot_group(int planes, const group_sums *g, int n, const __m512i *weight, int n_vectors, int32_t at,
+                      __m512i *dot) {
+    if (planes == 2) {
+        __m512i upper[GROUP];
+        UNROLL
+        for (int i = 0; i < n; i++) {
+            upper[i] = _mm512_setzero_si512();
+        }
+        UNROLL
+        for (int v = 0; v < n_vectors; v++) {
+            UNROLL
+            for (int i = 0; i < n; i++) {
+                upper[i] = _mm512_dpbusd_epi32(upper[i], weight[v], broadcast4(g->token[i].high + at + 4 * v));
+            }
+        }
+        UNROLL
+        for (int i = 0; i < n; i++) {
+            dot[i] = _mm512_add_epi32(dot[i], _mm512_slli_epi32(upper[i], 8));
+        }
+    }
+    UNROLL
+    for (int v = 0; v < n_vectors; v++) {
+        UNROLL
+        for (int i = 0; i < n; i++) {
+            const int8_t *plane = planes == 2 ? g->token[i].low : g->token[i].high;
+            dot[i] = _mm512_dpbusd_epi32(dot[i], weight[v], broadcast4(plane + at + 4 * v));
+        }
+    }
+}
+
+/*
+ * Nibbles are 0..15. Q4 means them less 8, which is taken off the whole numbers; Q4M has a minimum a row.
+ */
+INLINE void block_nibbles(bool with_minimum, int planes, const packed_matrix *w, const uint8_t *pair, int which,
+                          int32_t block, group_sums *g, int n) {
+    const uint8_t *data = pair + which * PACK_NIBBLES;
+    const __m512i mask = _mm512_set1_epi8(0x0F);
+    __m512i weight[8], dot[GROUP]; /* weight[v]: columns 4v .. 4v + 3 of the block */
+    UNROLL
+    for (int v = 0; v < 4; v++) {
+        __m512i both = _mm512_load_si512(data + 64 * v);
+        weight[v] = _mm512_and_si512(both, mask);
+        weight[v + 4] = _mm512_and_si512(_mm512_srli_epi16(both, 4), mask);
+        _mm_prefetch((const char *)data + w->prefetch_bytes + 64 * v, _MM_HINT_T0);
+    }
+    UNROLL
+    for (int i = 0; i < n; i++) {
+        dot[i] = with_minimum ? _mm512_setzero_si512() : _mm512_set1_epi32(g->token[i].less8[block]);
+    }
+    dot_group(planes, g, n, weight, 8, block * PACK_BLOCK, dot);
+    __m512 scale = load_halves(pair + PACK_Q4_SCALES + which * PACK_HALVES);
+    UNROLL
+    for (int i = 0; i < n; i++) {
+        __m512 token_scale = _mm512_mul_ps(scale, _mm512_set1_ps(g->token[i].scale[block]));
+        g->row[i] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot[i]), token_scale, g->row[i]);
+    }
+    if (!with_minimum) return;
+    __m512 minimum = load_halves(pair + PACK_Q4M_MINIMA + which * PACK_HALVES);
+    UNROLL
+    for (int i = 0; i < n; i++) {
+        g->row[i] = _mm512_fmadd_ps(minimum, _mm512_set1_ps(g->token[i].scaled_sum[block]), g->row[i]);
+    }
+}
+
+INLINE void group_nibbles(bool with_minimum, int planes, const packed_matrix *w, int32_t tile, const activations *x,
+                          int32_t first, int n, float *out, int64_t stride) {
+    const uint8_t *pair = w->data + (size_t)tile * w->tile_bytes;
+    group_sums g;
+    begin_group(x, first, n, &g);
+    for (int32_t b = 0; b < w->columns / PACK_BLOCK; b += 2, pair += with_minimum ? PACK_Q4M_BYTES : PACK_Q4_BYTES) {
+        block_nibbles(with_minimum, planes, w, pair, 0, b, &g, n);
+        block_nibbles(with_minimum, planes, w, pair, 1, b + 1, &g, n);
+    }
+    end_group(w, tile, &g, n, out, stride);
+}
+
+/* Bytes are signed; the instruction wants them unsigned, so 128 is added here and taken off the sums. */
+INLINE void block_bytes(bool sub_scales, int planes, const packed_matrix *w, const uint8_t *pair, int which,
+                        int32_t block, group_sums *g, int n) {
+    const uint8_t *data = pair + which * PACK_INT8S;
+    const __m512i flip = _mm512_set1_epi8((char)0x80);
+    __m512 sum[GROUP];
+    UNROLL
+    for (int half = 0; half < 2; half++) {
+        __m512i weight[4], dot[GROUP];
         UNROLL
         for (int v = 0; v < 4; v++) {
-            __m512i both = _mm512_loadu_si512(data + 64 * v);
-            weight[v] = _mm512_and_si512(both, mask);
-            weight[v + 4] = _mm512_and_si512(_mm512_srli_epi16(both, 4), mask);
-            _mm_prefetch((const char *)data + PREFETCH_BYTES + 64 * v, _MM_HINT_T0);
+            const uint8_t *at = data + 256 * half + 64 * v;
+            weight[v] = _mm512_xor_si512(_mm512_load_si512(at), flip);
+            _mm_prefetch((const char *)at + w->prefetch_bytes, _MM_HINT_T0);
         }
-        __m512 scale = load_halves(data + PACK_NIBBLE_SCALES);
-        __m512 minimum =
-            with_minimum ? load_halves(data + PACK_Q4M_MINIMA) : _mm512_mul_ps(scale, _mm512_set1_ps(-8.0f));
         UNROLL
         for (int i = 0; i < n; i++) {
-            int32_t at = b * PACK_BLOCK;
-            __m512i dot = dot_planes(_mm512_setzero_si512(), weight, token[i].high + at, token[i].low + at, 8);
-            __m512 token_scale = _mm512_mul_ps(scale, _mm512_set1_ps(token[i].scale[b]));
-            row_sum[i] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), token_scale, row_sum[i]);
-            row_sum[i] = _mm512_fmadd_ps(minimum, _mm512_set1_ps(token[i].scaled_sum[b]), row_sum[i]);
+            dot[i] = _mm512_set1_epi32(g->token[i].less128[2 * block + half]);
+        }
+        dot_group(planes, g, n, weight, 4, block * PACK_BLOCK + half * PACK_SUB_BLOCK, dot);
+        const uint8_t *scales = pair + PACK_Q8_SCALES;
+        __m512 scale = sub_scales
+                           ? _mm512_load_ps((const float *)(const void *)(scales + (2 * which + half) * PACK_FLOATS))
+                           : load_halves(scales + which * PACK_HALVES);
+        UNROLL
+        for (int i = 0; i < n; i++) {
+            __m512 products = _mm512_cvtepi32_ps(dot[i]);
+            sum[i] = half == 0 ? _mm512_mul_ps(products, scale) : _mm512_fmadd_ps(products, scale, sum[i]);
         }
     }
     UNROLL
     for (int i = 0; i < n; i++) {
-        _mm512_mask_storeu_ps(out + i * stride + tile * PACK_TILE_ROWS, rows_mask(w, tile), row_sum[i]);
+        g->row[i] = _mm512_fmadd_ps(sum[i], _mm512_set1_ps(g->token[i].scale[block]), g->row[i]);
     }
 }
 
-/* Bytes are signed; the instruction wants them unsigned, so 128 is added here and taken off again by the sum. */
-INLINE void group_bytes(bool sub_scales, const packed_matrix *w, int32_t tile, const activations *x, int32_t first,
-                        int n, float *out, int64_t stride) {
-    const size_t block_bytes = sub_scales ? PACK_Q8S_BYTES : PACK_Q8_BYTES;
-    const uint8_t *data = w->data + (size_t)tile * w->tile_bytes;
-    const __m512i flip = _mm512_set1_epi8((char)0x80);
-    token_integers token[GROUP];
-    __m512 row_sum[GROUP];
-    UNROLL
-    for (int i = 0; i < n; i++) {
-        token[i] = integers_of(x, first + i);
-        row_sum[i] = _mm512_setzero_ps();
+INLINE void group_bytes(bool sub_scales, int planes, const packed_matrix *w, int32_t tile, const activations *x,
+                        int32_t first, int n, float *out, int64_t stride) {
+    const uint8_t *pair = w->data + (size_t)tile * w->tile_bytes;
+    group_sums g;
+    begin_group(x, first, n, &g);
+    for (int32_t b = 0; b < w->columns / PACK_BLOCK; b += 2, pair += sub_scales ? PACK_Q8S_BYTES : PACK_Q8_BYTES) {
+        block_bytes(sub_scales, planes, w, pair, 0, b, &g, n);
+        block_bytes(sub_scales, planes, w, pair, 1, b + 1, &g, n);
     }
-    for (int32_t b = 0; b < w->columns / PACK_BLOCK; b++, data += block_bytes) {
-        __m512i weight[8];
-        UNROLL
-        for (int v = 0; v < 8; v++) {
-            weight[v] = _mm512_xor_si512(_mm512_loadu_si512(data + 64 * v), flip);
-            _mm_prefetch((const char *)data + PREFETCH_BYTES + 64 * v, _MM_HINT_T0);
-        }
-        UNROLL
-        for (int i = 0; i < n; i++) {
-            __m512i dot[2];
-            UNROLL
-            for (int half = 0; half < 2; half++) {
-                int32_t at = b * PACK_BLOCK + half * PACK_SUB_BLOCK;
-                __m512i offset = _mm512_set1_epi32(-128 * token[i].sum[2 * b + half]);
-                dot[half] = dot_planes(offset, weight + 4 * half, token[i].high + at, token[i].low + at, 4);
-            }
-            __m512 token_scale = _mm512_set1_ps(token[i].scale[b]);
-            if (sub_scales) {
-                __m512 both = _mm512_mul_ps(_mm512_cvtepi32_ps(dot[0]), _mm512_loadu_ps(data + PACK_BYTE_SCALES));
-                both = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot[1]), _mm512_loadu_ps(data + PACK_BYTE_SCALES + 64), both);
-                row_sum[i] = _mm512_fmadd_ps(both, token_scale, row_sum[i]);
-            } else {
-                __m512 sum = _mm512_cvtepi32_ps(_mm512_add_epi32(dot[0], dot[1]));
-                __m512 scale = _mm512_mul_ps(load_halves(data + PACK_BYTE_SCALES), token_scale);
-                row_sum[i] = _mm512_fmadd_ps(sum, scale, row_sum[i]);
-            }
-        }
-    }
-    UNROLL
-    for (int i = 0; i < n; i++) {
-        _mm512_mask_storeu_ps(out + i * stride + tile * PACK_TILE_ROWS, rows_mask(w, tile), row_sum[i]);
-    }
+    end_group(w, tile, &g, n, out, stride);
 }
 
 /* Runs `call` for groups of tokens with n a constant of the compiler, so that a group's sums stay in registers. */
@@ -246,10 +310,19 @@ INLINE void group_bytes(bool sub_scales, const packed_matrix *w, int32_t tile, c
 DEFINE_MATMUL(matmul_f32, group_float(PACK_F32, w, tile, x->value + (int64_t)first * w->columns, n, to, stride))
 DEFINE_MATMUL(matmul_f16, group_float(PACK_F16, w, tile, x->value + (int64_t)first * w->columns, n, to, stride))
 DEFINE_MATMUL(matmul_bf16, group_float(PACK_BF16, w, tile, x->value + (int64_t)first * w->columns, n, to, stride))
-DEFINE_MATMUL(matmul_q4, group_nibbles(false, w, tile, x, first, n, to, stride))
-DEFINE_MATMUL(matmul_q4m, group_nibbles(true, w, tile, x, first, n, to, stride))
-DEFINE_MATMUL(matmul_q8, group_bytes(false, w, tile, x, first, n, to, stride))
-DEFINE_MATMUL(matmul_q8s, group_bytes(true, w, tile, x, first, n, to, stride))
+/* The number of planes is a constant of the compiler too. */
+#define DEFINE_INTEGER_MATMUL(name, group, kind)                                                                       \
+    DEFINE_MATMUL(name##_8, group(kind, 1, w, tile, x, first, n, to, stride))                                          \
+    DEFINE_MATMUL(name##_16, group(kind, 2, w, tile, x, first, n, to, stride))                                         \
+    static void name(const packed_matrix *w, int32_t tile, const activations *x, int32_t n_tokens, float *out,         \
+                     int64_t stride) {                                                                                 \
+        (x->planes == 1 ? name##_8 : name##_16)(w, tile, x, n_tokens, out, stride);                                    \
+    }
+
+DEFINE_INTEGER_MATMUL(matmul_q4, group_nibbles, false)
+DEFINE_INTEGER_MATMUL(matmul_q4m, group_nibbles, true)
+DEFINE_INTEGER_MATMUL(matmul_q8, group_bytes, false)
+DEFINE_INTEGER_MATMUL(matmul_q8s, group_bytes, true)
 
 /*
  * e^x within 2 units in the last place: 2^n times a polynomial in the rest, |rest| <= ln(2) / 2.
@@ -272,93 +345,168 @@ INLINE __m512 exp_ps(__m512 x) {
     return _mm512_scalef_ps(p, n);
 }
 
-INLINE __m512 load_row(const uint16_t *row, int32_t i, int32_t head_dim) {
-    return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(first_lanes(head_dim - i), row + i));
-}
-
-/* Lane k of the result is the sum of the lanes of v[k]: a transposition that adds as it goes. */
-INLINE __m512 sum_lanes(const __m512 v[16]) {
-    __m512 two[8], four[4], eight[2];
-    for (int k = 0; k < 8; k++) {
-        two[k] = _mm512_add_ps(_mm512_unpacklo_ps(v[2 * k], v[2 * k + 1]), _mm512_unpackhi_ps(v[2 * k], v[2 * k + 1]));
-    }
-    for (int k = 0; k < 4; k++) {
-        __m512d a = _mm512_castps_pd(two[2 * k]), b = _mm512_castps_pd(two[2 * k + 1]);
-        four[k] = _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)), _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
-    }
-    for (int k = 0; k < 2; k++) {
-        __m512 a = four[2 * k], b = four[2 * k + 1];
-        eight[k] = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xDD));
-    }
-    return _mm512_add_ps(_mm512_shuffle_f32x4(eight[0], eight[1], 0x88),
-                         _mm512_shuffle_f32x4(eight[0], eight[1], 0xDD));
-}
-
 /*
- * Scores of positions p .. p + 15. Past the end of the path the last key stands in, so that a key's
- * arithmetic does not depend on how many there are; its lanes are not used.
+ * Scores of n queries from `first` on for n_tiles tiles of 16 slots from `slot` on: lane = slot, dimensions in
+ * order. Lanes of slots that nobody attends to hold something; nobody reads it.
  */
-INLINE __m512 score16(const attend_args *a, int32_t p) {
-    const uint16_t *key[ATTEND_LANES];
-    __m512 sum[ATTEND_LANES];
-    for (int k = 0; k < ATTEND_LANES; k++) {
-        int32_t position = p + k < a->n_path ? p + k : a->n_path - 1;
-        key[k] = a->keys + (int64_t)attend_slot(a, position) * a->head_dim;
+INLINE void score_tiles(const attend_args *a, int32_t first, int n, int32_t slot, int n_tiles) {
+    const uint16_t *keys = a->keys + key_at(slot, 0, a->head_dim);
+    const int64_t tile_size = (int64_t)a->head_dim * ATTEND_LANES;
+    __m512 sum[ATTEND_SUMS];
+    UNROLL
+    for (int k = 0; k < n * n_tiles; k++) {
         sum[k] = _mm512_setzero_ps();
     }
-    for (int32_t i = 0; i < a->head_dim; i += 16) {
-        __m512 query = _mm512_maskz_loadu_ps(first_lanes(a->head_dim - i), a->query + i);
-        for (int k = 0; k < ATTEND_LANES; k++) {
-            sum[k] = _mm512_fmadd_ps(query, load_row(key[k], i, a->head_dim), sum[k]);
-        }
-    }
-    return _mm512_mul_ps(sum_lanes(sum), _mm512_set1_ps(a->scale));
-}
-
-/* Exponentials of n_path scores less the largest, in place; returns their sum, lane = position mod 16. */
-static float exponentials(float *scores, int32_t n_path, float largest) {
-    __m512 total = _mm512_setzero_ps();
-    for (int32_t p = 0; p < n_path; p += ATTEND_LANES) {
-        __mmask16 lanes = first_lanes(n_path - p);
-        __m512 x = _mm512_sub_ps(_mm512_maskz_loadu_ps(lanes, scores + p), _mm512_set1_ps(largest));
-        __m512 e = _mm512_maskz_mov_ps(lanes, exp_ps(x));
-        _mm512_mask_storeu_ps(scores + p, lanes, e);
-        total = _mm512_add_ps(total, e);
-    }
-    return _mm512_reduce_add_ps(total);
-}
-
-/* Weighted sum of values for up to 64 dimensions from `first`, in position order. */
-INLINE void weigh_values(const attend_args *a, const float *scores, float total, int32_t first, float *out) {
-    __m512 sum[4];
-    for (int k = 0; k < 4; k++) {
-        sum[k] = _mm512_setzero_ps();
-    }
-    for (int32_t p = 0; p < a->n_path; p++) {
-        const uint16_t *row = a->values + (int64_t)attend_slot(a, p) * a->head_dim;
-        __m512 weight = _mm512_set1_ps(scores[p]);
-        for (int k = 0; k < 4; k++) {
-            if (first + 16 * k < a->head_dim) {
-                sum[k] = _mm512_fmadd_ps(weight, load_row(row, first + 16 * k, a->head_dim), sum[k]);
+    for (int32_t d = 0; d < a->head_dim; d++, keys += ATTEND_LANES) {
+        UNROLL
+        for (int t = 0; t < n_tiles; t++) {
+            __m512 key = load_halves((const uint8_t *)(keys + t * tile_size));
+            UNROLL
+            for (int i = 0; i < n; i++) {
+                sum[t * n + i] = _mm512_fmadd_ps(key, _mm512_set1_ps(a->query[first + i][d]), sum[t * n + i]);
             }
         }
     }
-    for (int k = 0; k < 4 && first + 16 * k < a->head_dim; k++) {
-        _mm512_mask_storeu_ps(out + first + 16 * k, first_lanes(a->head_dim - first - 16 * k),
-                              _mm512_div_ps(sum[k], _mm512_set1_ps(total)));
+    UNROLL
+    for (int t = 0; t < n_tiles; t++) {
+        UNROLL
+        for (int i = 0; i < n; i++) {
+            float *scores = a->scores + (first + i) * a->scores_stride + slot + t * ATTEND_LANES;
+            _mm512_storeu_ps(scores, _mm512_mul_ps(sum[t * n + i], _mm512_set1_ps(a->scale)));
+        }
     }
 }
 
-static void attend(const attend_args *a, float *scores, float *out) {
-    __m512 largest = _mm512_set1_ps(-INFINITY);
-    for (int32_t p = 0; p < a->n_path; p += ATTEND_LANES) {
-        __m512 score = score16(a, p);
-        _mm512_storeu_ps(scores + p, score);
-        largest = _mm512_max_ps(largest, score); /* stand-ins repeat a score that counts anyway */
+/* Exponentials of the scores less the largest, over their sum, in place; lane = position mod 16. */
+static void softmax(float *scores, int32_t n) {
+    __m512 largest = _mm512_set1_ps(-INFINITY), total = _mm512_setzero_ps();
+    for (int32_t p = 0; p < n; p += ATTEND_LANES) {
+        largest = _mm512_mask_max_ps(largest, first_lanes(n - p), largest, _mm512_loadu_ps(scores + p));
     }
-    float total = exponentials(scores, a->n_path, _mm512_reduce_max_ps(largest));
-    for (int32_t first = 0; first < a->head_dim; first += 64) {
-        weigh_values(a, scores, total, first, out);
+    largest = _mm512_set1_ps(_mm512_reduce_max_ps(largest));
+    for (int32_t p = 0; p < n; p += ATTEND_LANES) {
+        __mmask16 lanes = first_lanes(n - p);
+        __m512 e = _mm512_maskz_mov_ps(lanes, exp_ps(_mm512_sub_ps(_mm512_maskz_loadu_ps(lanes, scores + p), largest)));
+        _mm512_mask_storeu_ps(scores + p, lanes, e);
+        total = _mm512_add_ps(total, e);
+    }
+    __m512 inverse = _mm512_set1_ps(1.0f / _mm512_reduce_add_ps(total));
+    for (int32_t p = 0; p < n; p += ATTEND_LANES) {
+        __mmask16 lanes = first_lanes(n - p);
+        _mm512_mask_storeu_ps(scores + p, lanes, _mm512_mul_ps(_mm512_maskz_loadu_ps(lanes, scores + p), inverse));
+    }
+}
+
+/*
+ * Weighted sums of the values of positions [from, to) for n queries from `first` on and n_vectors of 16 dimensions
+ * from d on, added to `out` in order of positions. The path is that of the first query.
+ */
+INLINE void weigh_values(const attend_args *a, int32_t first, int n, int32_t d, int n_vectors, int32_t from,
+                         int32_t to) {
+    __mmask16 lanes[ATTEND_SUMS];
+    __m512 sum[ATTEND_SUMS];
+    const float *weights[ATTEND_SUMS];
+    UNROLL
+    for (int v = 0; v < n_vectors; v++) {
+        lanes[v] = first_lanes(a->head_dim - d - 16 * v);
+    }
+    UNROLL
+    for (int i = 0; i < n; i++) {
+        weights[i] = a->scores + (first + i) * a->scores_stride;
+        UNROLL
+        for (int v = 0; v < n_vectors; v++) {
+            sum[i * n_vectors + v] = _mm512_maskz_loadu_ps(lanes[v], a->out[first + i] + d + 16 * v);
+        }
+    }
+    for (int32_t p = from; p < to; p++) {
+        const uint16_t *row = a->values + (int64_t)attend_slot(&a->path[first], p) * a->head_dim + d;
+        __m512 value[ATTEND_SUMS];
+        UNROLL
+        for (int v = 0; v < n_vectors; v++) {
+            value[v] = _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(lanes[v], row + 16 * v));
+        }
+        UNROLL
+        for (int i = 0; i < n; i++) {
+            __m512 weight = _mm512_set1_ps(weights[i][p]);
+            UNROLL
+            for (int v = 0; v < n_vectors; v++) {
+                sum[i * n_vectors + v] = _mm512_fmadd_ps(weight, value[v], sum[i * n_vectors + v]);
+            }
+        }
+    }
+    UNROLL
+    for (int i = 0; i < n; i++) {
+        UNROLL
+        for (int v = 0; v < n_vectors; v++) {
+            _mm512_mask_storeu_ps(a->out[first + i] + d + 16 * v, lanes[v], sum[i * n_vectors + v]);
+        }
+    }
+}
+
+/*
+ * Few queries take several tiles, or vectors of dimensions, at once, so that there are always enough independent
+ * sums to hide the latency of an addition.
+ */
+#define SCORE_CASE(n, n_tiles)                                                                                         \
+    case (n):                                                                                                          \
+        for (; slot + (n_tiles)*ATTEND_LANES <= end; slot += (n_tiles)*ATTEND_LANES)                                   \
+            score_tiles(a, first, n, slot, n_tiles);                                                                   \
+        for (; slot < end; slot += ATTEND_LANES) score_tiles(a, first, n, slot, 1);                                    \
+        break;
+
+static void score_queries(const attend_args *a, int32_t first, int32_t n, int32_t slot, int32_t end) {
+    switch (n) {
+        SCORE_CASE(1, 4)
+        SCORE_CASE(2, 4)
+        SCORE_CASE(3, 4)
+        SCORE_CASE(4, 2)
+        SCORE_CASE(5, 2)
+        SCORE_CASE(6, 2)
+        SCORE_CASE(7, 2)
+        SCORE_CASE(8, 2)
+    }
+}
+
+#define VALUE_CASE(n, n_vectors)                                                                                       \
+    case (n):                                                                                                          \
+        for (int32_t d = 0; d < a->head_dim; d += 16 * (n_vectors)) weigh_values(a, first, n, d, n_vectors, from, to); \
+        break;
+
+static void value_queries(const attend_args *a, int32_t first, int32_t n, int32_t from, int32_t to) {
+    switch (n) {
+        VALUE_CASE(1, 4)
+        VALUE_CASE(2, 4)
+        VALUE_CASE(3, 4)
+        VALUE_CASE(4, 4)
+        VALUE_CASE(5, 2)
+        VALUE_CASE(6, 2)
+        VALUE_CASE(7, 2)
+        VALUE_CASE(8, 2)
+    }
+}
+
+static void attend(const attend_args *a) {
+    int32_t slots = attend_slots(a), shared = attend_shared(a);
+    for (int32_t slot = 0; slot < slots; slot += KEYS_AT_ONCE) {
+        int32_t end = slots - slot < KEYS_AT_ONCE ? slots : slot + KEYS_AT_ONCE;
+        for (int32_t i = 0; i < a->n_queries; i += GROUP) {
+            score_queries(a, i, a->n_queries - i < GROUP ? a->n_queries - i : GROUP, slot, end);
+        }
+    }
+    for (int32_t i = 0; i < a->n_queries; i++) {
+        float *scores = a->scores + i * a->scores_stride;
+        order_scores(&a->path[i], scores);
+        softmax(scores, a->path[i].n);
+        memset(a->out[i], 0, (size_t)a->head_dim * sizeof(float));
+    }
+    for (int32_t p = 0; p < shared; p += VALUES_AT_ONCE) {
+        int32_t end = shared - p < VALUES_AT_ONCE ? shared : p + VALUES_AT_ONCE;
+        for (int32_t i = 0; i < a->n_queries; i += GROUP) {
+            value_queries(a, i, a->n_queries - i < GROUP ? a->n_queries - i : GROUP, p, end);
+        }
+    }
+    for (int32_t i = 0; i < a->n_queries; i++) {
+        value_queries(a, i, 1, shared, a->path[i].n);
     }
 }
 

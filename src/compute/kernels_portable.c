@@ -5,8 +5,8 @@
 #include "half.h"
 #include "kernels.h"
 
-static inline int16_t activation(const token_integers *in, int32_t column) {
-    return (int16_t)(256 * in->high[column] + in->low[column]);
+static inline int16_t activation(int32_t planes, const token_integers *in, int32_t column) {
+    return planes == 1 ? in->high[column] : (int16_t)(256 * in->high[column] + in->low[column]);
 }
 
 static void quantise(const activations *x, int32_t token) {
@@ -18,19 +18,19 @@ static void quantise(const activations *x, int32_t token) {
             uint32_t magnitude = bits_of_float(value[b * PACK_BLOCK + i]) & 0x7FFFFFFF;
             if (magnitude > bits) bits = magnitude;
         }
-        float largest = float_of_bits(bits);
-        bool finite = bits < FLOAT_INFINITY_BITS;
-        float inverse = finite && largest > QUANTISE_FLOOR ? ACTIVATION_MAX / largest : 0;
-        in.scale[b] = finite ? largest / ACTIVATION_MAX : NAN;
-        in.sum[2 * b] = in.sum[2 * b + 1] = 0;
+        float inverse;
+        bool finite = block_scale(x, bits, &in.scale[b], &inverse);
+        int32_t sum[2] = {0, 0};
         for (int i = 0; i < PACK_BLOCK; i++) {
-            int32_t q = finite ? (int32_t)lrintf(value[b * PACK_BLOCK + i] * inverse) : 0, high = (q + 128) >> 8;
+            int32_t q = finite ? (int32_t)lrintf(value[b * PACK_BLOCK + i] * inverse) : 0;
+            int32_t high = x->planes == 1 ? q : (q + 128) >> 8;
             in.high[b * PACK_BLOCK + i] = (int8_t)high;
-            in.low[b * PACK_BLOCK + i] = (int8_t)(q - 256 * high);
-            in.sum[2 * b + i / PACK_SUB_BLOCK] += q;
+            if (x->planes == 2) in.low[b * PACK_BLOCK + i] = (int8_t)(q - 256 * high);
+            sum[i / PACK_SUB_BLOCK] += q;
         }
-        in.scaled_sum[b] = in.scale[b] * (float)(in.sum[2 * b] + in.sum[2 * b + 1]);
+        block_sums(&in, b, sum[0], sum[1]);
     }
+    clear_odd_block(x, &in);
 }
 
 /*
@@ -97,9 +97,10 @@ static inline void load_halves(const uint8_t *at, float out[PACK_TILE_ROWS]) {
 }
 
 /* Nibbles are 0..15; Q4 means them less 8. Four columns of a row are read as a word, so that rows become lanes. */
-static inline void unpack_block(pack_format format, const uint8_t *block, unpacked_block *to) {
+static inline void unpack_block(pack_format format, const uint8_t *pair, int which, unpacked_block *to) {
     bool nibbles = format == PACK_Q4 || format == PACK_Q4M;
     int16_t less = format == PACK_Q4 ? 8 : 0;
+    const uint8_t *block = pair + which * (nibbles ? PACK_NIBBLES : PACK_INT8S);
     for (int c = 0; c < (nibbles ? PACK_BLOCK / 2 : PACK_BLOCK); c++) {
         uint32_t words[PACK_TILE_ROWS];
         memcpy(words, block + 64 * (c / 4), sizeof words);
@@ -114,19 +115,19 @@ static inline void unpack_block(pack_format format, const uint8_t *block, unpack
         }
     }
     if (format == PACK_Q8S) {
-        memcpy(to->scale, block + PACK_BYTE_SCALES, sizeof to->scale);
+        memcpy(to->scale, pair + PACK_Q8_SCALES + which * (int)sizeof to->scale, sizeof to->scale);
     } else {
-        load_halves(block + (nibbles ? PACK_NIBBLE_SCALES : PACK_BYTE_SCALES), to->scale[0]);
+        load_halves(pair + (nibbles ? PACK_Q4_SCALES : PACK_Q8_SCALES) + which * PACK_HALVES, to->scale[0]);
     }
-    if (format == PACK_Q4M) load_halves(block + PACK_Q4M_MINIMA, to->minimum);
+    if (format == PACK_Q4M) load_halves(pair + PACK_Q4M_MINIMA + which * PACK_HALVES, to->minimum);
 }
 
 /* Adds block b's products with one token. */
-static inline void add_block(pack_format format, const unpacked_block *w, const token_integers *in, int32_t b,
-                             float row_sum[PACK_TILE_ROWS]) {
+static inline void add_block(pack_format format, int32_t planes, const unpacked_block *w, const token_integers *in,
+                             int32_t b, float row_sum[PACK_TILE_ROWS]) {
     int32_t dot[2][PACK_TILE_ROWS] = {{0}};
     for (int c = 0; c < PACK_BLOCK; c++) {
-        int16_t q = activation(in, b * PACK_BLOCK + c);
+        int16_t q = activation(planes, in, b * PACK_BLOCK + c);
         for (int r = 0; r < PACK_TILE_ROWS; r++) {
             dot[c / PACK_SUB_BLOCK][r] += w->weight[c][r] * q;
         }
@@ -141,21 +142,21 @@ static inline void add_block(pack_format format, const unpacked_block *w, const 
     }
 }
 
-static inline void matmul_integers(pack_format format, size_t block_bytes, const packed_matrix *w, int32_t tile,
+static inline void matmul_integers(pack_format format, size_t pair_bytes, const packed_matrix *w, int32_t tile,
                                    const activations *x, int32_t n_tokens, float *out, int64_t stride) {
     for (int32_t first = 0; first < n_tokens; first += GROUP) {
-        const uint8_t *block = w->data + (size_t)tile * w->tile_bytes;
+        const uint8_t *data = w->data + (size_t)tile * w->tile_bytes;
         int n = n_tokens - first < GROUP ? n_tokens - first : GROUP;
         row_sums sums = {0};
         token_integers in[GROUP];
         for (int i = 0; i < n; i++) {
             in[i] = integers_of(x, first + i);
         }
-        for (int32_t b = 0; b < w->columns / PACK_BLOCK; b++, block += block_bytes) {
+        for (int32_t b = 0; b < w->columns / PACK_BLOCK; b++) {
             unpacked_block unpacked;
-            unpack_block(format, block, &unpacked);
+            unpack_block(format, data + (size_t)(b / 2) * pair_bytes, b % 2, &unpacked);
             for (int i = 0; i < n; i++) {
-                add_block(format, &unpacked, &in[i], b, sums.of[i]);
+                add_block(format, x->planes, &unpacked, &in[i], b, sums.of[i]);
             }
         }
         store_rows(w, tile, &sums, n, out + first * stride, stride);
@@ -176,41 +177,57 @@ DEFINE_MATMUL(matmul_q4m, matmul_integers(PACK_Q4M, PACK_Q4M_BYTES, w, tile, x, 
 DEFINE_MATMUL(matmul_q8, matmul_integers(PACK_Q8, PACK_Q8_BYTES, w, tile, x, n, out, stride))
 DEFINE_MATMUL(matmul_q8s, matmul_integers(PACK_Q8S, PACK_Q8S_BYTES, w, tile, x, n, out, stride))
 
-/*
- * Softmax over the path in three walks in position order: scores and their maximum, exponentials
- * and their sum (lane = position mod 16), weighted values.
- */
-static void attend(const attend_args *a, float *scores, float *out) {
-    float largest = -INFINITY;
-    for (int32_t p = 0; p < a->n_path; p++) {
-        const uint16_t *key = a->keys + (int64_t)attend_slot(a, p) * a->head_dim;
-        float lane[ATTEND_LANES] = {0}, dot = 0;
-        for (int32_t i = 0; i < a->head_dim; i++) {
-            lane[i % ATTEND_LANES] += a->query[i] * half_to_float(key[i]);
+/* Scores of all queries for the 16 slots from `slot` on, dimensions in order. */
+static void score_tile(const attend_args *a, int32_t slot) {
+    const uint16_t *keys = a->keys + key_at(slot, 0, a->head_dim);
+    for (int32_t i = 0; i < a->n_queries; i++) {
+        float *scores = a->scores + i * a->scores_stride + slot;
+        float sum[ATTEND_LANES] = {0};
+        for (int32_t d = 0; d < a->head_dim; d++) {
+            for (int k = 0; k < ATTEND_LANES; k++) {
+                sum[k] += a->query[i][d] * half_to_float(keys[d * ATTEND_LANES + k]);
+            }
         }
-        for (int i = 0; i < ATTEND_LANES; i++) {
-            dot += lane[i];
+        for (int k = 0; k < ATTEND_LANES; k++) {
+            scores[k] = sum[k] * a->scale;
         }
-        scores[p] = dot * a->scale;
+    }
+}
+
+/* Exponentials of the scores less the largest, over their sum, in place; lane = position mod 16. */
+static void softmax(float *scores, int32_t n) {
+    float largest = -INFINITY, lane[ATTEND_LANES] = {0}, total = 0;
+    for (int32_t p = 0; p < n; p++) {
         if (scores[p] > largest) largest = scores[p];
     }
-    float lane[ATTEND_LANES] = {0}, total = 0;
-    for (int32_t p = 0; p < a->n_path; p++) {
+    for (int32_t p = 0; p < n; p++) {
         scores[p] = expf(scores[p] - largest);
         lane[p % ATTEND_LANES] += scores[p];
     }
     for (int i = 0; i < ATTEND_LANES; i++) {
         total += lane[i];
     }
-    memset(out, 0, (size_t)a->head_dim * sizeof *out);
-    for (int32_t p = 0; p < a->n_path; p++) {
-        const uint16_t *value = a->values + (int64_t)attend_slot(a, p) * a->head_dim;
-        for (int32_t i = 0; i < a->head_dim; i++) {
-            out[i] += scores[p] * half_to_float(value[i]);
-        }
+    float inverse = 1.0f / total;
+    for (int32_t p = 0; p < n; p++) {
+        scores[p] *= inverse;
     }
-    for (int32_t i = 0; i < a->head_dim; i++) {
-        out[i] /= total;
+}
+
+static void attend(const attend_args *a) {
+    for (int32_t slot = 0; slot < attend_slots(a); slot += ATTEND_LANES) {
+        score_tile(a, slot);
+    }
+    for (int32_t i = 0; i < a->n_queries; i++) {
+        float *scores = a->scores + i * a->scores_stride, *out = a->out[i];
+        order_scores(&a->path[i], scores);
+        softmax(scores, a->path[i].n);
+        memset(out, 0, (size_t)a->head_dim * sizeof *out);
+        for (int32_t p = 0; p < a->path[i].n; p++) {
+            const uint16_t *value = a->values + (int64_t)attend_slot(&a->path[i], p) * a->head_dim;
+            for (int32_t d = 0; d < a->head_dim; d++) {
+                out[d] += scores[p] * half_to_float(value[d]);
+            }
+        }
     }
 }
 

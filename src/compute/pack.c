@@ -24,26 +24,24 @@ bool pack_is_quantised(pack_format format) {
     return format >= PACK_Q4;
 }
 
-/* Columns and bytes of a block of a tile. */
-static const struct {
-    int32_t columns;
-    size_t bytes;
-} blocks[PACK_FORMATS] = {
-    [PACK_F32] = {1, 64},
-    [PACK_F16] = {1, 32},
-    [PACK_BF16] = {1, 32},
-    [PACK_Q4] = {32, PACK_Q4_BYTES},
-    [PACK_Q4M] = {32, PACK_Q4M_BYTES},
-    [PACK_Q8] = {32, PACK_Q8_BYTES},
-    [PACK_Q8S] = {32, PACK_Q8S_BYTES},
+/* Bytes of a column of a tile, or of a pair of blocks. */
+static const size_t stride_bytes[PACK_FORMATS] = {
+    [PACK_F32] = 64,
+    [PACK_F16] = 32,
+    [PACK_BF16] = 32,
+    [PACK_Q4] = PACK_Q4_BYTES,
+    [PACK_Q4M] = PACK_Q4M_BYTES,
+    [PACK_Q8] = PACK_Q8_BYTES,
+    [PACK_Q8S] = PACK_Q8S_BYTES,
 };
 
 packed_matrix pack_describe(tensor_type type, int32_t rows, int32_t columns) {
-    packed_matrix m = {.rows = rows, .columns = columns};
+    packed_matrix m = {.rows = rows, .columns = columns, .prefetch_bytes = PACK_PREFETCH_BYTES};
     bool known = pack_format_of(type, &m.format);
-    assert(known && columns % blocks[m.format].columns == 0);
+    assert(known && (!pack_is_quantised(m.format) || columns % PACK_BLOCK == 0));
     (void)known;
-    size_t bytes = (size_t)(columns / blocks[m.format].columns) * blocks[m.format].bytes;
+    int32_t n = pack_is_quantised(m.format) ? pack_padded(columns) / PACK_PAIR : columns;
+    size_t bytes = (size_t)n * stride_bytes[m.format];
     m.n_tiles = (rows + PACK_TILE_ROWS - 1) / PACK_TILE_ROWS;
     m.tile_bytes = (bytes + ALIGN - 1) / ALIGN * ALIGN;
     return m;
@@ -116,25 +114,29 @@ static void read_block(tensor_type type, const uint8_t *p, int32_t b, quant_bloc
     }
 }
 
-/* Puts a row's block in its place among the 16 rows of the tile's block at `to`. */
-static void place_block(pack_format format, const quant_block *block, int row, uint8_t *to) {
+/* Puts a row's block in its place: `which` (0 or 1) of the pair at `to`. */
+static void place_block(pack_format format, const quant_block *block, int row, int which, uint8_t *to) {
     if (format == PACK_Q4 || format == PACK_Q4M) {
+        uint8_t *nibbles = to + which * PACK_NIBBLES;
         for (int c = 0; c < PACK_BLOCK / 2; c++) {
             uint8_t both = (uint8_t)(block->weight[c] | block->weight[c + PACK_BLOCK / 2] << 4);
-            to[64 * (c / 4) + 4 * row + c % 4] = both;
+            nibbles[64 * (c / 4) + 4 * row + c % 4] = both;
         }
-        memcpy(to + PACK_NIBBLE_SCALES + 2 * row, &block->scale, 2);
-        if (format == PACK_Q4M) memcpy(to + PACK_Q4M_MINIMA + 2 * row, &block->minimum, 2);
+        int at = which * PACK_HALVES + 2 * row;
+        memcpy(to + PACK_Q4_SCALES + at, &block->scale, 2);
+        if (format == PACK_Q4M) memcpy(to + PACK_Q4M_MINIMA + at, &block->minimum, 2);
         return;
     }
     for (int c = 0; c < PACK_BLOCK; c++) {
-        to[64 * (c / 4) + 4 * row + c % 4] = (uint8_t)block->weight[c];
+        to[which * PACK_INT8S + 64 * (c / 4) + 4 * row + c % 4] = (uint8_t)block->weight[c];
     }
+    uint8_t *scales = to + PACK_Q8_SCALES;
     if (format == PACK_Q8) {
-        memcpy(to + PACK_BYTE_SCALES + 2 * row, &block->scale, 2);
-    } else {
-        memcpy(to + PACK_BYTE_SCALES + 4 * row, &block->sub_scale[0], 4);
-        memcpy(to + PACK_BYTE_SCALES + 4 * (PACK_TILE_ROWS + row), &block->sub_scale[1], 4);
+        memcpy(scales + which * PACK_HALVES + 2 * row, &block->scale, 2);
+        return;
+    }
+    for (int half = 0; half < 2; half++) {
+        memcpy(scales + (2 * which + half) * PACK_FLOATS + 4 * row, &block->sub_scale[half], 4);
     }
 }
 
@@ -154,7 +156,7 @@ void pack_tile(const packed_matrix *m, tensor_type type, const uint8_t *tensor, 
         for (int32_t b = 0; b < m->columns / PACK_BLOCK; b++) {
             quant_block block;
             read_block(type, from, b, &block);
-            place_block(m->format, &block, r, to + (size_t)b * blocks[m->format].bytes);
+            place_block(m->format, &block, r, b % 2, to + (size_t)(b / 2) * stride_bytes[m->format]);
         }
     }
 }

@@ -3,23 +3,24 @@
  * holds the same columns of all 16, and scales beside the weights they scale. A pass over a matrix
  * is one forward stream.
  *
- * format | made from  | a block of a tile                                                   | kept
+ * format | made from  | a pair of blocks (64 columns) of a tile; floats: a column             | kept
  * -------|------------|---------------------------------------------------------------------|-----
- * F32    | F32        | per column: 16 floats                                               | exact
- * F16    | F16        | per column: 16 halves                                               | exact
- * BF16   | BF16       | per column: 16 bfloats                                              | exact
- * Q4     | Q4_0       | per 32 columns: 256 B nibbles, 16 half scales                       | exact
- * Q4M    | Q4_1       | per 32 columns: 256 B nibbles, 16 half scales, 16 half minima       | exact
- * Q8     | Q8_0       | per 32 columns: 512 B int8, 16 half scales                          | exact
- * Q8S    | Q6_K       | per 32 columns: 512 B int8, 2 x 16 float scales (16 columns each)   | exact
+ * F32    | F32        | 16 floats                                                           | exact
+ * F16    | F16        | 16 halves                                                           | exact
+ * BF16   | BF16       | 16 bfloats                                                          | exact
+ * Q4     | Q4_0       | 2 x 256 B nibbles, 2 x 16 half scales                               | exact
+ * Q4M    | Q4_1       | 2 x 256 B nibbles, 2 x 16 half scales, 2 x 16 half minima           | exact
+ * Q8     | Q8_0       | 2 x 512 B int8, 2 x 16 half scales                                  | exact
+ * Q8S    | Q6_K       | 2 x 512 B int8, 2 x 2 x 16 float scales (16 columns each)           | exact
  *
  * Weights are kept exactly: the scale of a Q6_K block times its 8-bit sub-scale needs 19 bits and fits
- * a float. What rounds is the activations: products with Q4, Q4M, Q8 and Q8S take them as 16-bit integers
- * with a float scale per 32 (kernels.h).
+ * a float. What rounds is the activations: products with Q4, Q4M, Q8 and Q8S take them as integers
+ * with a float scale per 32 columns (kernels.h).
  *
- * Bytes: nibble vector v (0..3) of a block holds at byte 4 * row + j the column 4v + j in its low half
- * and 16 + 4v + j in its high half. Byte vector v (0..7) holds at byte 4 * row + j the column 4v + j.
- * Rows past the end of the matrix are zero.
+ * Blocks of 32 columns come in pairs so that every vector begins on a cache line. Nibble vector v (0..3)
+ * of a block holds at byte 4 * row + j the column 4v + j in its low half and 16 + 4v + j in its high half.
+ * Byte vector v (0..7) holds at byte 4 * row + j the column 4v + j. Rows and columns past the end of the
+ * matrix are zero, scales and all.
  */
 #ifndef COMPUTE_PACK_H
 #define COMPUTE_PACK_H
@@ -30,18 +31,24 @@
 
 #include "tensor_type.h"
 
-enum { PACK_TILE_ROWS = 16, PACK_BLOCK = 32, PACK_SUB_BLOCK = 16 };
+enum { PACK_TILE_ROWS = 16, PACK_BLOCK = 32, PACK_SUB_BLOCK = 16, PACK_PAIR = 64 };
 
-/* Bytes of a block of 32 columns of a tile, and where its scales and minima begin. */
+/* Bytes of a pair of blocks of a tile, and where in it block 0's scales and minima begin. */
 enum {
-    PACK_NIBBLE_SCALES = 256,
-    PACK_Q4_BYTES = 288,
-    PACK_Q4M_MINIMA = 288,
-    PACK_Q4M_BYTES = 320,
-    PACK_BYTE_SCALES = 512, /* Q8S: the scales of the second 16 columns follow those of the first */
-    PACK_Q8_BYTES = 544,
-    PACK_Q8S_BYTES = 640,
+    PACK_NIBBLES = 256, /* of a block */
+    PACK_Q4_SCALES = 512,
+    PACK_Q4_BYTES = 576,
+    PACK_Q4M_MINIMA = 576,
+    PACK_Q4M_BYTES = 640,
+    PACK_INT8S = 512, /* of a block */
+    PACK_Q8_SCALES = 1024,
+    PACK_Q8_BYTES = 1088,
+    PACK_Q8S_BYTES = 1280,
+    PACK_HALVES = 32, /* 16 half scales or minima: those of block 1 follow those of block 0 */
+    PACK_FLOATS = 64, /* 16 float scales: of each 16 columns in turn */
 };
+
+enum { PACK_PREFETCH_BYTES = 2304 }; /* the default distance */
 
 typedef enum pack_format {
     PACK_F32,
@@ -57,15 +64,21 @@ typedef enum pack_format {
 typedef struct packed_matrix {
     pack_format format;
     int32_t rows, columns;
-    int32_t n_tiles;   /* of 16 rows, the last perhaps partly empty */
-    size_t tile_bytes; /* distance from tile to tile, a multiple of 64 */
-    uint8_t *data;     /* n_tiles * tile_bytes, 64-byte aligned; owned by whoever allocated it */
+    int32_t n_tiles;        /* of 16 rows, the last perhaps partly empty */
+    size_t tile_bytes;      /* distance from tile to tile, a multiple of 64 */
+    int32_t prefetch_bytes; /* how far ahead of its reading a kernel asks for data; 0: it does not */
+    uint8_t *data;          /* n_tiles * tile_bytes, 64-byte aligned; owned by whoever allocated it */
 } packed_matrix;
 
 /* Rows of the matrix that a tile holds: 16, or fewer in the last. */
 static inline int32_t pack_tile_rows(const packed_matrix *m, int32_t tile) {
     int32_t left = m->rows - tile * PACK_TILE_ROWS;
     return left < PACK_TILE_ROWS ? left : PACK_TILE_ROWS;
+}
+
+/* Columns of a pair's integers: rounded up to whole pairs. */
+static inline int32_t pack_padded(int32_t columns) {
+    return (columns + PACK_PAIR - 1) / PACK_PAIR * PACK_PAIR;
 }
 
 /* Format for a tensor type; false for types that cannot be multiplied with. */

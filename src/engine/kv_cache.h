@@ -1,6 +1,7 @@
 /*
- * KV cache: keys and values as halves, in planes of one sequence, layer and key head each, so that
- * attention reads forward. A sequence has a slot for every position, and SLACK slots beyond for
+ * KV cache: keys and values as halves, in planes of one sequence, layer and key head each. Values lie as
+ * rows, [slot][head_dim]; keys in tiles of 16 slots, [slot / 16][head_dim][16], so that a vector holds one
+ * dimension of 16 keys (kernels.h). A sequence has a slot for every position, and SLACK slots beyond for
  * tokens that are computed but not kept. Kept tokens lie in the slot of their position.
  */
 #ifndef ENGINE_KV_CACHE_H
@@ -22,7 +23,7 @@ typedef struct kv_cache {
 int kv_open(kv_cache *kv, const sereno_model_info *model, int32_t n_ctx, int32_t n_sequences, sereno_error *err);
 void kv_close(kv_cache *kv);
 
-/* First slot's row of a plane; rows are head_dim halves. */
+/* The planes. */
 uint16_t *kv_keys(const kv_cache *kv, int32_t sequence, int32_t layer, int32_t head);
 uint16_t *kv_values(const kv_cache *kv, int32_t sequence, int32_t layer, int32_t head);
 

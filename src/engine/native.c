@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "errors.h"
+#include "timing.h"
 
 enum { SEQUENCES_MAX = 64, SAMPLE_INTERVAL_NS = 2000000 };
 
@@ -104,11 +105,16 @@ static bool may_continue(native_engine *e, const sereno_pass *pass, sereno_bound
     }
 }
 
+/* What comes after the last keys and values of a pass serves its logits alone. */
+static bool is_for_logits_only(const native_engine *e, const subgraph *s) {
+    return s->kind == SERENO_SUBGRAPH_HEAD || (s->layer == e->kv.n_layers - 1 && s->kind != SERENO_SUBGRAPH_QKV);
+}
+
 static bool run_plan(native_engine *e, const sereno_pass *pass, const plan *p) {
     uint64_t start = sereno_now_ns(e->clock);
     for (int32_t i = 0; i < p->n; i++) {
         const subgraph *s = &p->subgraphs[i];
-        if (s->kind == SERENO_SUBGRAPH_HEAD && e->n_logits == 0) break;
+        if (e->n_logits == 0 && is_for_logits_only(e, s)) break;
         native_run_subgraph(e, s, p->batch);
         if (!pass->observer) continue;
         sereno_boundary b = {.plan = pass->plan,
@@ -264,10 +270,19 @@ static int check_options(const sereno_model_info *m, const sereno_engine_options
         (status = check_range("the number of sequences", o->n_sequences, 1, SEQUENCES_MAX, err)) ||
         (status = check_range("the longest subgraph in microseconds", o->subgraph_us_max, 50, 1000000, err)) ||
         (status = check_range("the longest spin in microseconds", o->spin_us_max, 0, 10000, err)) ||
+        (status = check_range("the width of activations in bits", o->activation_bits, 0, 16, err)) ||
         (status = check_range("the scheduling class", o->sched, SERENO_SCHED_IDLE, SERENO_SCHED_NORMAL, err))) {
         return status;
     }
+    if (o->activation_bits % 8) {
+        return err_set(err, SERENO_ERR_INVALID, "activations of %d bits; 8 and 16 are there", o->activation_bits);
+    }
     return SERENO_OK;
+}
+
+static int32_t choose_activation_bits(const sereno_model_info *m, int32_t wanted) {
+    if (wanted) return wanted;
+    return m->n_parameters < SERENO_SMALL_MODEL ? 16 : 8;
 }
 
 static int open_parts(native_engine *e, const sereno_engine_options *o, sereno_error *err) {
@@ -276,7 +291,6 @@ static int open_parts(native_engine *e, const sereno_engine_options *o, sereno_e
     int status = check_options(m, o, err);
     if (status || (status = kernels_find(o->isa, &e->kernels, err)) || (status = team_open(&team, &e->team, err)) ||
         (status = weights_open(&e->weights, e->model, o, e->team, err)) ||
-        (status = plans_open(&e->plans, &e->weights, m, &e->kernels->rates, o->n_ctx, o->subgraph_us_max, err)) ||
         (status = kv_open(&e->kv, m, o->n_ctx, o->n_sequences, err)) ||
         (status = scratch_open(&e->scratch, m, o->n_ctx, o->n_threads, err))) {
         return status;
@@ -291,10 +305,13 @@ static int open_parts(native_engine *e, const sereno_engine_options *o, sereno_e
         .n_ctx = o->n_ctx,
         .n_sequences = o->n_sequences,
         .n_threads = o->n_threads,
+        .activation_bits = choose_activation_bits(m, o->activation_bits),
         .weight_bytes = e->weights.packed.size,
         .kv_bytes = e->kv.storage.size,
     };
-    return SERENO_OK;
+    plan_timing timing = plan_estimate(&e->weights, m, &e->kernels->rates);
+    if (o->timing_folder) timing_obtain(e, o->timing_folder, &timing);
+    return plans_open(&e->plans, &e->weights, m, &timing, o->n_threads, o->n_ctx, o->subgraph_us_max, err);
 }
 
 int sereno_engine_open(const sereno_model *model, const sereno_engine_options *options, sereno_engine **out,

@@ -31,7 +31,7 @@ typedef struct scratch {
     float *gate, *up; /* n_ff */
     float *delta;     /* what a product adds to the residual stream, n_embd */
     float *angles;    /* rope_dims */
-    float *scores;    /* [member][n_ctx padded] */
+    float *scores;    /* [member][ATTEND_QUERIES_MAX][scores_stride] */
     int64_t scores_stride;
     activations act; /* inputs of the present product; its value points into the arrays above */
 } scratch;

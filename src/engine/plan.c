@@ -5,9 +5,12 @@
 
 #include "errors.h"
 
-static const int32_t batches[] = {1, 2, 4, 8, 16, 32, 64, SERENO_PREFILL_BATCH_MAX};
+const int32_t plan_batches[PLAN_BATCHES] = {1, 2, 4, 8, 16, 32, 64, SERENO_PREFILL_BATCH_MAX};
 
-enum { N_BATCHES = sizeof batches / sizeof *batches, CONTEXT_MIN = 256, CONTEXT_STEP = 4 };
+enum { CONTEXT_MIN = 256, CONTEXT_STEP = 4, UNITS_PER_THREAD = 2 };
+
+/* Share of the limit that a subgraph is expected to take: one in twenty takes longer than expected. */
+static const double fill = 0.8;
 
 static const sereno_subgraph_kind layer_order[] = {
     SERENO_SUBGRAPH_QKV,     SERENO_SUBGRAPH_ATTENTION, SERENO_SUBGRAPH_ATTN_OUT,
@@ -20,7 +23,8 @@ enum { LAYER_STEPS = sizeof layer_order / sizeof *layer_order };
 typedef struct cutter {
     const weights *w;
     const sereno_model_info *model;
-    const kernel_rates *rates;
+    const plan_timing *timing;
+    int32_t n_threads;
     double us_max;
 } cutter;
 
@@ -47,36 +51,75 @@ int plan_matrices(const weights *w, const subgraph *s, const packed_matrix *out[
 }
 
 /* Time of one thread for a product at a batch: it streams or it multiplies, whichever takes longer. */
-static double matrix_us(const cutter *c, const packed_matrix *m, int32_t batch) {
+static double matrix_us(const packed_matrix *m, const kernel_rates *rates, int32_t batch) {
     double macs = (double)m->rows * m->columns * batch;
-    double rate = pack_is_quantised(m->format) ? c->rates->quantised_macs : c->rates->float_macs;
-    double stream = (double)pack_bytes(m) / c->rates->bytes;
+    double rate = pack_is_quantised(m->format) ? rates->quantised_macs : rates->float_macs;
+    double stream = (double)pack_bytes(m) / rates->bytes;
     return macs / rate > stream ? macs / rate : stream;
 }
 
-/* Units and estimated time of a whole operation. */
-static double measure(const cutter *c, const plan *p, const subgraph *s, int32_t *n_units) {
+plan_timing plan_estimate(const weights *w, const sereno_model_info *model, const kernel_rates *rates) {
+    plan_timing t = {0};
+    for (int kind = 0; kind < PLAN_KINDS; kind++) {
+        for (int b = 0; b < PLAN_BATCHES; b++) {
+            subgraph s = {.kind = (sereno_subgraph_kind)kind};
+            const packed_matrix *m[3];
+            int n = plan_matrices(w, &s, m);
+            double macs = 2.0 * model->n_heads * model->head_dim * PLAN_TIMED_CONTEXT * plan_batches[b];
+            double us = kind == SERENO_SUBGRAPH_ATTENTION ? macs / rates->attention_macs : 0;
+            for (int i = 0; i < n; i++) {
+                us += matrix_us(m[i], rates, plan_batches[b]);
+            }
+            t.us[kind][b] = (float)us;
+        }
+    }
+    return t;
+}
+
+static int32_t count_units(const weights *w, const sereno_model_info *model, const subgraph *s, int32_t batch) {
     if (s->kind == SERENO_SUBGRAPH_ATTENTION) {
-        *n_units = (int32_t)c->model->n_heads * p->batch;
-        return (double)*n_units * p->context * c->model->head_dim * 2 / c->rates->attention_macs;
+        return (int32_t)model->n_kv_heads * plan_blocks(model, batch, s->block);
     }
     const packed_matrix *m[3];
-    int n = plan_matrices(c->w, s, m);
-    double us = 0;
-    *n_units = 0;
-    for (int i = 0; i < n; i++) {
-        us += matrix_us(c, m[i], p->batch);
-        *n_units += m[i]->n_tiles;
+    int32_t units = 0;
+    for (int i = plan_matrices(w, s, m) - 1; i >= 0; i--) {
+        units += m[i]->n_tiles;
     }
-    return us;
+    return units;
+}
+
+/*
+ * Queries that share a key read it once, so blocks are as large as they may be: enough of them for every slice to
+ * keep all threads busy.
+ */
+static int32_t attention_block(const sereno_model_info *model, int32_t batch, int32_t n_slices, int32_t n_threads) {
+    int32_t block = ATTEND_QUERIES_MAX, wanted = n_slices * n_threads * (n_threads > 1 ? UNITS_PER_THREAD : 1);
+    while (block > 1 && (int32_t)model->n_kv_heads * plan_blocks(model, batch, block) < wanted) {
+        block /= 2;
+    }
+    return block;
+}
+
+subgraph plan_operation(const weights *w, const sereno_model_info *model, sereno_subgraph_kind kind, int32_t layer,
+                        int32_t batch, int32_t n_threads) {
+    subgraph s = {.kind = kind, .layer = layer, .first = true, .last = true};
+    s.block = attention_block(model, batch, 1, n_threads);
+    s.end = count_units(w, model, &s, batch);
+    return s;
 }
 
 /* Appends the slices of an operation, or only counts them while p->subgraphs is NULL. */
-static void add_operation(const cutter *c, plan *p, subgraph s) {
-    int32_t n_units;
-    double us = measure(c, p, &s, &n_units);
-    double wanted = us / c->us_max;
-    int32_t n_slices = wanted < 1 ? 1 : wanted >= n_units ? n_units : (int32_t)wanted + 1;
+static void add_operation(const cutter *c, plan *p, sereno_subgraph_kind kind, int32_t layer) {
+    int b = 0;
+    while (plan_batches[b] < p->batch) b++;
+    double us = c->timing->us[kind][b];
+    if (kind == SERENO_SUBGRAPH_ATTENTION) us *= (double)p->context / PLAN_TIMED_CONTEXT;
+    double wanted = us / (c->us_max * fill);
+    int32_t n_slices = wanted < 1 ? 1 : wanted >= INT16_MAX ? INT16_MAX : (int32_t)wanted + 1;
+    subgraph s = {.kind = kind, .layer = layer};
+    s.block = attention_block(c->model, p->batch, n_slices, c->n_threads);
+    int32_t n_units = count_units(c->w, c->model, &s, p->batch);
+    if (n_slices > n_units) n_slices = n_units;
     for (int32_t i = 0; i < n_slices; i++, p->n++) {
         if (!p->subgraphs) continue;
         s.begin = (int32_t)((int64_t)n_units * i / n_slices);
@@ -91,10 +134,10 @@ static void add_operations(const cutter *c, plan *p) {
     p->n = 0;
     for (uint32_t layer = 0; layer < c->model->n_layers; layer++) {
         for (int i = 0; i < LAYER_STEPS; i++) {
-            add_operation(c, p, (subgraph){.kind = layer_order[i], .layer = (int32_t)layer});
+            add_operation(c, p, layer_order[i], (int32_t)layer);
         }
     }
-    add_operation(c, p, (subgraph){.kind = SERENO_SUBGRAPH_HEAD});
+    add_operation(c, p, SERENO_SUBGRAPH_HEAD, 0);
 }
 
 static int build(const cutter *c, plan *p, sereno_error *err) {
@@ -106,10 +149,10 @@ static int build(const cutter *c, plan *p, sereno_error *err) {
     return SERENO_OK;
 }
 
-int plans_open(plan_set *set, const weights *w, const sereno_model_info *model, const kernel_rates *rates,
-               int32_t n_ctx, uint32_t subgraph_us_max, sereno_error *err) {
-    cutter c = {w, model, rates, subgraph_us_max};
-    *set = (plan_set){.n_batches = N_BATCHES, .n_contexts = 1};
+int plans_open(plan_set *set, const weights *w, const sereno_model_info *model, const plan_timing *timing,
+               int32_t n_threads, int32_t n_ctx, uint32_t subgraph_us_max, sereno_error *err) {
+    cutter c = {w, model, timing, n_threads, subgraph_us_max};
+    *set = (plan_set){.n_batches = PLAN_BATCHES, .n_contexts = 1};
     for (int64_t context = CONTEXT_MIN; context < n_ctx; context *= CONTEXT_STEP) {
         set->n_contexts++;
     }
@@ -120,7 +163,7 @@ int plans_open(plan_set *set, const weights *w, const sereno_model_info *model, 
         int64_t context = CONTEXT_MIN;
         for (int32_t i = 0; i < set->n_contexts && !status; i++, context *= CONTEXT_STEP) {
             plan *p = &set->plans[b * set->n_contexts + i];
-            p->batch = batches[b];
+            p->batch = plan_batches[b];
             p->context = (int32_t)(context < n_ctx ? context : n_ctx);
             status = build(&c, p, err);
         }

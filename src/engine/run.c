@@ -16,7 +16,8 @@ int scratch_open(scratch *s, const sereno_model_info *m, int32_t n_ctx, int32_t 
     size_t q = (size_t)m->n_heads * m->head_dim, kv = (size_t)m->n_kv_heads * m->head_dim;
     size_t widest = m->n_ff > m->n_embd ? m->n_ff : m->n_embd;
     if (q > widest) widest = q;
-    *s = (scratch){.scores_stride = (int64_t)padded((size_t)n_ctx)};
+    widest = (size_t)pack_padded((int32_t)widest);
+    *s = (scratch){.scores_stride = (int64_t)padded((size_t)n_ctx + KV_SLACK)};
     const struct {
         float **at;
         size_t n;
@@ -31,10 +32,11 @@ int scratch_open(scratch *s, const sereno_model_info *m, int32_t n_ctx, int32_t 
         {&s->up, BATCH_MAX * (size_t)m->n_ff},
         {&s->delta, BATCH_MAX * (size_t)m->n_embd},
         {&s->angles, BATCH_MAX * (size_t)m->rope_dims},
-        {&s->scores, (size_t)n_threads * (size_t)s->scores_stride},
+        {&s->scores, (size_t)n_threads * ATTEND_QUERIES_MAX * (size_t)s->scores_stride},
         {&s->act.scale, BATCH_MAX * widest / PACK_BLOCK},
         {&s->act.scaled_sum, BATCH_MAX * widest / PACK_BLOCK},
-        {(float **)(void *)&s->act.sum, BATCH_MAX * widest / PACK_SUB_BLOCK},
+        {(float **)(void *)&s->act.less8, BATCH_MAX * widest / PACK_BLOCK},
+        {(float **)(void *)&s->act.less128, BATCH_MAX * widest / PACK_SUB_BLOCK},
         {(float **)(void *)&s->act.high, BATCH_MAX * widest / sizeof(float)},
         {(float **)(void *)&s->act.low, BATCH_MAX * widest / sizeof(float)},
     };
@@ -149,6 +151,7 @@ static void prepare(native_engine *e, const subgraph *s, const float *norm, floa
     }
     e->scratch.act.value = value;
     e->scratch.act.columns = m[0]->columns;
+    e->scratch.act.planes = e->info.activation_bits / 8;
     for_each(e, 0, n_tokens, prepare_token, &p);
 }
 
@@ -163,37 +166,54 @@ static void store_token(native_engine *e, void *ctx, int32_t token, int32_t memb
         op_rope_neighbours(e->scratch.q + ((int64_t)token * m->n_heads + h) * head_dim, angles, rope_dims);
     }
     for (uint32_t h = 0; h < m->n_kv_heads; h++) {
-        int64_t from = ((int64_t)token * m->n_kv_heads + h) * head_dim, to = (int64_t)in->slot * head_dim;
-        op_rope_neighbours(e->scratch.k + from, angles, rope_dims);
-        e->kernels->to_half(e->scratch.k + from, kv_keys(&e->kv, in->sequence, layer, (int32_t)h) + to, head_dim);
-        e->kernels->to_half(e->scratch.v + from, kv_values(&e->kv, in->sequence, layer, (int32_t)h) + to, head_dim);
+        float *key = e->scratch.k + ((int64_t)token * m->n_kv_heads + h) * head_dim;
+        const float *value = e->scratch.v + ((int64_t)token * m->n_kv_heads + h) * head_dim;
+        uint16_t *keys = kv_keys(&e->kv, in->sequence, layer, (int32_t)h), halves[ATTEND_HEAD_DIM_MAX];
+        op_rope_neighbours(key, angles, rope_dims);
+        e->kernels->to_half(key, halves, head_dim);
+        for (int32_t d = 0; d < head_dim; d++) {
+            keys[key_at(in->slot, d, head_dim)] = halves[d];
+        }
+        uint16_t *values = kv_values(&e->kv, in->sequence, layer, (int32_t)h);
+        e->kernels->to_half(value, values + (int64_t)in->slot * head_dim, head_dim);
     }
 }
 
-/* One head of one token. */
+/* Attention of a pass in one layer. A unit is a key head and a block of the queries that share it. */
 typedef struct attention {
-    int32_t layer, batch;
+    int32_t layer, block, n_blocks; /* queries in a block, blocks of a key head */
 } attention;
 
-static void attend_unit(native_engine *e, void *ctx, int32_t unit, int32_t member) {
-    const attention *a = ctx;
+/* Query i of a key head: token i / sharers, and of the heads that share the key head the i % sharers-th. */
+static void add_query(native_engine *e, attend_args *a, int32_t kv_head, int32_t i) {
     const sereno_model_info *m = &e->model->info;
-    int32_t head = unit / a->batch, token = unit % a->batch, head_dim = (int32_t)m->head_dim;
-    if (token >= e->n_inputs) return;
+    int32_t sharers = (int32_t)(m->n_heads / m->n_kv_heads), token = i / sharers;
+    int64_t at = ((int64_t)token * m->n_heads + kv_head * sharers + i % sharers) * m->head_dim;
     const placed_input *in = &e->inputs[token];
-    int32_t kv_head = head / (int32_t)(m->n_heads / m->n_kv_heads);
-    int64_t at = ((int64_t)token * m->n_heads + head) * head_dim;
-    attend_args args = {
-        .head_dim = head_dim,
-        .scale = 1.0f / sqrtf((float)head_dim),
-        .query = e->scratch.q + at,
-        .keys = kv_keys(&e->kv, in->sequence, a->layer, kv_head),
-        .values = kv_values(&e->kv, in->sequence, a->layer, kv_head),
-        .n_path = in->position + 1,
-        .n_contiguous = in->n_contiguous,
-        .tail = in->tail,
-    };
-    e->kernels->attend(&args, e->scratch.scores + member * e->scratch.scores_stride, e->scratch.attended + at);
+    a->query[a->n_queries] = e->scratch.q + at;
+    a->out[a->n_queries] = e->scratch.attended + at;
+    a->path[a->n_queries++] = (attend_path){in->position + 1, in->n_contiguous, in->tail};
+}
+
+static void attend_unit(native_engine *e, void *ctx, int32_t unit, int32_t member) {
+    const attention *t = ctx;
+    const sereno_model_info *m = &e->model->info;
+    int32_t kv_head = unit / t->n_blocks, sharers = (int32_t)(m->n_heads / m->n_kv_heads);
+    int32_t i = unit % t->n_blocks * t->block, end = i + t->block;
+    if (end > e->n_inputs * sharers) end = e->n_inputs * sharers;
+    attend_args a = {.head_dim = (int32_t)m->head_dim,
+                     .scale = 1.0f / sqrtf((float)m->head_dim),
+                     .scores = e->scratch.scores + (int64_t)member * ATTEND_QUERIES_MAX * e->scratch.scores_stride,
+                     .scores_stride = e->scratch.scores_stride};
+    while (i < end) { /* those of one sequence at a time */
+        int32_t sequence = e->inputs[i / sharers].sequence;
+        a.keys = kv_keys(&e->kv, sequence, t->layer, kv_head);
+        a.values = kv_values(&e->kv, sequence, t->layer, kv_head);
+        for (a.n_queries = 0; i < end && e->inputs[i / sharers].sequence == sequence; i++) {
+            add_query(e, &a, kv_head, i);
+        }
+        e->kernels->attend(&a);
+    }
 }
 
 void native_run_subgraph(native_engine *e, const subgraph *s, int32_t batch) {
@@ -210,7 +230,7 @@ void native_run_subgraph(native_engine *e, const subgraph *s, int32_t batch) {
         if (s->last) for_each(e, 0, e->n_inputs, store_token, (void *)&s->layer);
         break;
     case SERENO_SUBGRAPH_ATTENTION: {
-        attention a = {s->layer, batch};
+        attention a = {s->layer, s->block, plan_blocks(&e->model->info, batch, s->block)};
         for_each(e, s->begin, s->end, attend_unit, &a);
         break;
     }

@@ -8,17 +8,22 @@
 #include "rng.h"
 #include "support.h"
 
-enum { ROWS = 37, COLUMNS = 512, TOKENS = 19 };
+enum { ROWS = 37, TOKENS = 19 };
 
 static const tensor_type types[] = {TENSOR_F32,  TENSOR_F16,  TENSOR_BF16, TENSOR_Q4_0,
                                     TENSOR_Q4_1, TENSOR_Q8_0, TENSOR_Q6_K};
 
 enum { N_TYPES = sizeof types / sizeof *types };
 
+/* An odd number of blocks where the type allows it, so that the last pair is not full. */
+static int32_t columns_of(tensor_type type) {
+    return type == TENSOR_Q6_K ? 512 : 288;
+}
+
 /* A tensor of random bits with scales that are numbers. */
 static uint8_t *random_tensor(rng *r, tensor_type type) {
     const tensor_type_info *info = tensor_type_find(type);
-    size_t row = (size_t)tensor_row_bytes(type, COLUMNS);
+    size_t row = (size_t)tensor_row_bytes(type, (uint64_t)columns_of(type));
     uint8_t *data = malloc(ROWS * row);
     assert_non_null(data);
     for (size_t i = 0; i < ROWS * row; i++) {
@@ -42,7 +47,7 @@ typedef struct fixture {
     packed_matrix m;
     uint8_t *tensor;
     activations x;
-    float *weights; /* ROWS x COLUMNS, unpacked */
+    float *weights; /* ROWS x columns, unpacked */
 } fixture;
 
 static void *allocate(size_t size) {
@@ -52,27 +57,36 @@ static void *allocate(size_t size) {
     return p;
 }
 
-static fixture open_fixture(rng *r, const kernels *isa, tensor_type type) {
-    fixture f = {.isa = isa, .m = pack_describe(type, ROWS, COLUMNS), .tensor = random_tensor(r, type)};
+/* Integers are left dirty, as those of another product may be. */
+static void *allocate_dirty(size_t size) {
+    return memset(allocate(size), 0x55, size);
+}
+
+static fixture open_fixture(rng *r, const kernels *isa, tensor_type type, int32_t planes) {
+    int32_t columns = columns_of(type), padded = pack_padded(columns);
+    fixture f = {.isa = isa, .m = pack_describe(type, ROWS, columns), .tensor = random_tensor(r, type)};
     f.m.data = allocate(pack_bytes(&f.m));
-    f.weights = allocate(ROWS * COLUMNS * sizeof(float));
+    f.weights = allocate((size_t)(ROWS * columns) * sizeof(float));
     for (int32_t tile = 0; tile < f.m.n_tiles; tile++) {
         pack_tile(&f.m, type, f.tensor, tile);
     }
     for (int64_t row = 0; row < ROWS; row++) {
-        pack_unpack_row(type, f.tensor, row, COLUMNS, f.weights + row * COLUMNS);
+        pack_unpack_row(type, f.tensor, row, columns, f.weights + row * columns);
     }
-    f.x = (activations){.columns = COLUMNS,
-                        .value = allocate(TOKENS * COLUMNS * sizeof(float)),
-                        .high = allocate(TOKENS * COLUMNS),
-                        .low = allocate(TOKENS * COLUMNS),
-                        .scale = allocate(TOKENS * COLUMNS / PACK_BLOCK * sizeof(float)),
-                        .scaled_sum = allocate(TOKENS * COLUMNS / PACK_BLOCK * sizeof(float)),
-                        .sum = allocate(TOKENS * COLUMNS / PACK_SUB_BLOCK * sizeof(int32_t))};
-    for (int i = 0; i < TOKENS * COLUMNS; i++) {
+    size_t n = (size_t)(TOKENS * padded);
+    f.x = (activations){.columns = columns,
+                        .planes = planes,
+                        .value = allocate((size_t)(TOKENS * columns) * sizeof(float)),
+                        .high = allocate_dirty(n),
+                        .low = allocate_dirty(n),
+                        .scale = allocate_dirty(n / PACK_BLOCK * sizeof(float)),
+                        .scaled_sum = allocate_dirty(n / PACK_BLOCK * sizeof(float)),
+                        .less8 = allocate_dirty(n / PACK_BLOCK * sizeof(int32_t)),
+                        .less128 = allocate_dirty(n / PACK_SUB_BLOCK * sizeof(int32_t))};
+    for (int i = 0; i < TOKENS * columns; i++) {
         f.x.value[i] = rng_signed_unit(r) * (rng_below(r, 50) ? 1 : 30); /* with outliers */
     }
-    memset(f.x.value, 0, COLUMNS * sizeof(float)); /* the first token is all zero */
+    memset(f.x.value, 0, (size_t)columns * sizeof(float)); /* the first token is all zero */
     for (int32_t t = 0; t < TOKENS; t++) {
         isa->quantise(&f.x, t);
     }
@@ -88,182 +102,271 @@ static void close_fixture(fixture *f) {
     free(f->x.low);
     free(f->x.scale);
     free(f->x.scaled_sum);
-    free(f->x.sum);
+    free(f->x.less8);
+    free(f->x.less128);
 }
 
 static void multiply(const fixture *f, int32_t first, int32_t n, float *out) {
     activations x = f->x;
-    x.value += (int64_t)first * COLUMNS;
-    x.high += (int64_t)first * COLUMNS;
-    x.low += (int64_t)first * COLUMNS;
-    x.scale += (int64_t)first * (COLUMNS / PACK_BLOCK);
-    x.scaled_sum += (int64_t)first * (COLUMNS / PACK_BLOCK);
-    x.sum += (int64_t)first * (COLUMNS / PACK_SUB_BLOCK);
+    token_integers in = integers_of(&x, first);
+    x.value += (int64_t)first * x.columns;
+    x.high = in.high;
+    x.low = in.low;
+    x.scale = in.scale;
+    x.scaled_sum = in.scaled_sum;
+    x.less8 = in.less8;
+    x.less128 = in.less128;
     for (int32_t tile = 0; tile < f->m.n_tiles; tile++) {
         f->isa->matmul[f->m.format](&f->m, tile, &x, n, out, ROWS);
     }
 }
 
+/*
+ * Floats: but for the order of sums. Integers: the error of a block's rounding, half a step of its largest activation,
+ * adds up over its weights.
+ */
 static void check_product(const fixture *f, const float *out, const char *type) {
+    int32_t columns = f->x.columns;
+    double step = !pack_is_quantised(f->m.format) ? 0 : 0.5 / (f->x.planes == 1 ? ACTIVATION_MAX_8 : ACTIVATION_MAX_16);
     for (int t = 0; t < TOKENS; t++) {
         for (int row = 0; row < ROWS; row++) {
-            double sum = 0, magnitude = 0;
-            for (int c = 0; c < COLUMNS; c++) {
-                double term = (double)f->weights[row * COLUMNS + c] * f->x.value[t * COLUMNS + c];
-                sum += term;
-                magnitude += fabs(term);
+            const float *w = f->weights + row * columns, *x = f->x.value + t * columns;
+            double sum = 0, bound = 1e-9;
+            for (int c = 0; c < columns; c++) {
+                double largest = 0;
+                for (int k = c / PACK_BLOCK * PACK_BLOCK; step > 0 && k < c / PACK_BLOCK * PACK_BLOCK + PACK_BLOCK;
+                     k++) {
+                    largest = fmax(largest, fabs((double)x[k]));
+                }
+                sum += (double)w[c] * x[c];
+                bound += fabs((double)w[c]) * (1.001 * step * largest + 1e-5 * (fabs((double)x[c]) + largest));
             }
             double error = fabs(out[t * ROWS + row] - sum);
-            if (!(error <= 1e-3 * magnitude + 1e-9)) {
-                fail_msg("%s %s token %d row %d: %g for %g", f->isa->name, type, t, row, (double)out[t * ROWS + row],
-                         sum);
+            if (!(error <= bound)) {
+                fail_msg("%s %s, %d planes, token %d row %d: %g for %g", f->isa->name, type, f->x.planes, t, row,
+                         (double)out[t * ROWS + row], sum);
             }
         }
     }
+}
+
+/* Every kernel with every type and width of activations. */
+static void for_each_product(void (*check)(rng *r, const kernels *isa, tensor_type type, int32_t planes)) {
+    const kernels *isas[8];
+    int n_isas = kernels_available(isas, 8);
+    rng r = {test_seed()};
+    for (int i = 0; i < n_isas * N_TYPES * 2; i++) {
+        check(&r, isas[i / 2 / N_TYPES], types[i / 2 % N_TYPES], 1 + i % 2);
+    }
+}
+
+static void check_products(rng *r, const kernels *isa, tensor_type type, int32_t planes) {
+    fixture f = open_fixture(r, isa, type, planes);
+    float together[TOKENS * ROWS + 1], apart[TOKENS * ROWS];
+    together[TOKENS * ROWS] = 12345; /* rows past the matrix are not written */
+    multiply(&f, 0, TOKENS, together);
+    assert_true(together[TOKENS * ROWS] == 12345);
+    check_product(&f, together, tensor_type_find(type)->name);
+    for (int32_t batch = 1; batch < TOKENS; batch++) { /* the same bits in groups of any size */
+        for (int32_t t = 0; t < TOKENS; t += batch) {
+            multiply(&f, t, t + batch < TOKENS ? batch : TOKENS - t, apart + t * ROWS);
+        }
+        assert_memory_equal(together, apart, sizeof apart);
+    }
+    close_fixture(&f);
 }
 
 static void test_products(void **state) {
     (void)state;
-    const kernels *isas[8];
-    int n_isas = kernels_available(isas, 8);
-    rng r = {test_seed()};
-    for (int i = 0; i < n_isas * N_TYPES; i++) {
-        tensor_type type = types[i % N_TYPES];
-        fixture f = open_fixture(&r, isas[i / N_TYPES], type);
-        float together[TOKENS * ROWS + 1], apart[TOKENS * ROWS];
-        together[TOKENS * ROWS] = 12345; /* rows past the matrix are not written */
-        multiply(&f, 0, TOKENS, together);
-        assert_true(together[TOKENS * ROWS] == 12345);
-        check_product(&f, together, tensor_type_find(type)->name);
-        for (int32_t batch = 1; batch < TOKENS; batch++) { /* the same bits in groups of any size */
-            for (int32_t t = 0; t < TOKENS; t += batch) {
-                multiply(&f, t, t + batch < TOKENS ? batch : TOKENS - t, apart + t * ROWS);
-            }
-            assert_memory_equal(together, apart, sizeof apart);
-        }
-        close_fixture(&f);
-    }
+    for_each_product(check_products);
 }
 
-/* q * scale is within half a step of the value, sums are those of the integers. */
+static int integer_at(const fixture *f, int token, int column) {
+    token_integers in = integers_of(&f->x, token);
+    return f->x.planes == 1 ? in.high[column] : 256 * in.high[column] + in.low[column];
+}
+
+/* q * scale is within half a step of the value, sums are those of the integers, the rest of a pair is empty. */
+static void check_quantise(rng *r, const kernels *isa, tensor_type type, int32_t planes) {
+    fixture f = open_fixture(r, isa, type, planes);
+    for (int t = 0; t < TOKENS; t++) {
+        token_integers in = integers_of(&f.x, t);
+        for (int b = 0; b < pack_padded(f.x.columns) / PACK_BLOCK; b++) {
+            int sum[2] = {0, 0};
+            for (int i = 0; i < PACK_BLOCK; i++) {
+                int c = b * PACK_BLOCK + i, q = integer_at(&f, t, c);
+                float value = c < f.x.columns ? f.x.value[t * f.x.columns + c] : 0;
+                assert_true(fabsf((float)q * in.scale[b] - value) <= 0.51f * in.scale[b]);
+                sum[i / PACK_SUB_BLOCK] += q;
+            }
+            assert_int_equal(in.less8[b], -8 * (sum[0] + sum[1]));
+            assert_int_equal(in.less128[2 * b], -128 * sum[0]);
+            assert_int_equal(in.less128[2 * b + 1], -128 * sum[1]);
+            assert_true(in.scaled_sum[b] == in.scale[b] * (float)(sum[0] + sum[1]));
+        }
+    }
+    close_fixture(&f);
+}
+
 static void test_quantise(void **state) {
     (void)state;
-    const kernels *isas[8];
-    int n_isas = kernels_available(isas, 8);
-    rng r = {test_seed()};
-    for (int i = 0; i < n_isas; i++) {
-        fixture f = open_fixture(&r, isas[i], TENSOR_Q4_0);
-        for (int c = 0; c < TOKENS * COLUMNS; c++) {
-            int q = 256 * f.x.high[c] + f.x.low[c];
-            float scale = f.x.scale[c / PACK_BLOCK];
-            assert_true(fabsf((float)q * scale - f.x.value[c]) <= 0.51f * scale);
-        }
-        for (int s = 0; s < TOKENS * COLUMNS / PACK_SUB_BLOCK; s++) {
-            int sum = 0;
-            for (int c = s * PACK_SUB_BLOCK; c < (s + 1) * PACK_SUB_BLOCK; c++) {
-                sum += 256 * f.x.high[c] + f.x.low[c];
-            }
-            assert_int_equal(f.x.sum[s], sum);
-        }
-        close_fixture(&f);
-    }
+    for_each_product(check_quantise);
 }
 
 /* One value that is no number makes every product of its token no number, and no other token's. */
+static void check_spread(rng *r, const kernels *isa, tensor_type type, int32_t planes) {
+    static const float bad[] = {NAN, INFINITY, -INFINITY};
+    fixture f = open_fixture(r, isa, type, planes);
+    f.x.value[5 * f.x.columns + (int32_t)rng_below(r, (uint32_t)f.x.columns)] = bad[rng_below(r, 3)];
+    isa->quantise(&f.x, 5);
+    float out[TOKENS * ROWS] = {0};
+    multiply(&f, 0, TOKENS, out);
+    for (int t = 0; t < TOKENS; t++) {
+        for (int row = 0; row < ROWS; row++) {
+            assert_int_equal(isfinite(out[t * ROWS + row]) != 0, t != 5);
+        }
+    }
+    close_fixture(&f);
+}
+
 static void test_not_a_number_spreads(void **state) {
     (void)state;
-    static const float bad[] = {NAN, INFINITY, -INFINITY};
-    const kernels *isas[8];
-    int n_isas = kernels_available(isas, 8);
-    rng r = {test_seed()};
-    for (int i = 0; i < n_isas * N_TYPES; i++) {
-        fixture f = open_fixture(&r, isas[i / N_TYPES], types[i % N_TYPES]);
-        f.x.value[5 * COLUMNS + rng_below(&r, COLUMNS)] = bad[i % 3];
-        f.isa->quantise(&f.x, 5);
-        float out[TOKENS * ROWS] = {0};
-        multiply(&f, 0, TOKENS, out);
-        for (int t = 0; t < TOKENS; t++) {
-            for (int row = 0; row < ROWS; row++) {
-                assert_int_equal(isfinite(out[t * ROWS + row]) != 0, t != 5);
-            }
+    for_each_product(check_spread);
+}
+
+/* ---- Attention ---- */
+
+enum { SLOTS = 320, DIM_MAX = 256, QUERIES = ATTEND_QUERIES_MAX };
+
+/* Keys and values by slot, as rows; queries with their paths. */
+typedef struct attention_case {
+    int32_t dim, n;
+    uint16_t key_rows[SLOTS * DIM_MAX], keys[SLOTS * DIM_MAX], values[SLOTS * DIM_MAX];
+    float query[QUERIES][DIM_MAX], scores[QUERIES * SLOTS];
+    float out[QUERIES * DIM_MAX]; /* [query][dim]: nothing lies between them */
+    int32_t tail[QUERIES][SLOTS];
+    attend_path path[QUERIES];
+} attention_case;
+
+/* A path whose last tokens are scattered over later slots, in ascending order. */
+static attend_path random_path(rng *r, int32_t *tail) {
+    int32_t n = 1 + (int32_t)rng_below(r, 200), n_tail = (int32_t)rng_below(r, 3) ? (int32_t)rng_below(r, 40) : 0;
+    attend_path p = {n, n > n_tail ? n - n_tail : 0, tail};
+    int32_t slot = p.n_contiguous;
+    for (int32_t k = 0; k < n - p.n_contiguous; k++, slot++) {
+        slot += (int32_t)rng_below(r, 3);
+        tail[k] = slot;
+    }
+    return p;
+}
+
+static void randomise(rng *r, attention_case *c) {
+    static const int32_t dims[] = {2, 16, 20, 64, 80, 96, 128, 250, 256};
+    c->dim = dims[rng_below(r, sizeof dims / sizeof *dims)];
+    c->n = 1 + (int32_t)rng_below(r, QUERIES);
+    for (int32_t slot = 0; slot < SLOTS; slot++) {
+        for (int32_t d = 0; d < c->dim; d++) {
+            uint16_t key = float_to_half(3 * rng_signed_unit(r));
+            c->key_rows[slot * c->dim + d] = c->keys[key_at(slot, d, c->dim)] = key;
+            c->values[slot * c->dim + d] = float_to_half(rng_signed_unit(r));
         }
-        close_fixture(&f);
+    }
+    for (int i = 0; i < QUERIES; i++) {
+        for (int32_t d = 0; d < c->dim; d++) {
+            c->query[i][d] = rng_signed_unit(r);
+        }
+        c->path[i] = random_path(r, c->tail[i]);
     }
 }
 
-/* Attention in double precision over a path of slots. */
-static void attend_slowly(const attend_args *a, double *out) {
-    double largest = -INFINITY, total = 0;
-    double *score = malloc((size_t)a->n_path * sizeof *score);
-    assert_non_null(score);
-    for (int32_t p = 0; p < a->n_path; p++) {
-        const uint16_t *key = a->keys + (int64_t)attend_slot(a, p) * a->head_dim;
-        score[p] = 0;
-        for (int32_t i = 0; i < a->head_dim; i++) {
-            score[p] += (double)a->query[i] * half_to_float(key[i]);
-        }
-        score[p] *= a->scale;
-        if (score[p] > largest) largest = score[p];
+/* Runs queries [from, to) together. */
+static void attend_range(const kernels *isa, attention_case *c, int from, int to) {
+    attend_args a = {.head_dim = c->dim,
+                     .n_queries = to - from,
+                     .scale = 1 / sqrtf((float)c->dim),
+                     .keys = c->keys,
+                     .values = c->values,
+                     .scores = c->scores,
+                     .scores_stride = SLOTS};
+    for (int i = from; i < to; i++) {
+        a.query[i - from] = c->query[i];
+        a.out[i - from] = c->out + i * c->dim;
+        a.path[i - from] = c->path[i];
     }
-    memset(out, 0, (size_t)a->head_dim * sizeof *out);
-    for (int32_t p = 0; p < a->n_path; p++) {
-        const uint16_t *value = a->values + (int64_t)attend_slot(a, p) * a->head_dim;
+    isa->attend(&a);
+}
+
+/* In double precision, over the rows. */
+static void attend_slowly(const attention_case *c, int i, double *out) {
+    const attend_path *path = &c->path[i];
+    double score[SLOTS], largest = -INFINITY, total = 0;
+    for (int32_t p = 0; p < path->n; p++) {
+        const uint16_t *key = c->key_rows + attend_slot(path, p) * c->dim;
+        score[p] = 0;
+        for (int32_t d = 0; d < c->dim; d++) {
+            score[p] += (double)c->query[i][d] * half_to_float(key[d]);
+        }
+        score[p] /= sqrt(c->dim);
+        largest = fmax(largest, score[p]);
+    }
+    memset(out, 0, (size_t)c->dim * sizeof *out);
+    for (int32_t p = 0; p < path->n; p++) {
         double weight = exp(score[p] - largest);
         total += weight;
-        for (int32_t i = 0; i < a->head_dim; i++) {
-            out[i] += weight * half_to_float(value[i]);
+        for (int32_t d = 0; d < c->dim; d++) {
+            out[d] += weight * half_to_float(c->values[attend_slot(path, p) * c->dim + d]);
         }
     }
-    for (int32_t i = 0; i < a->head_dim; i++) {
-        out[i] /= total;
+    for (int32_t d = 0; d < c->dim; d++) {
+        out[d] /= total;
     }
-    free(score);
+}
+
+/* Right, and the same bits whatever queries are beside it and whatever slots the end of its path lies in. */
+static void check_attention(const kernels *isa, attention_case *c) {
+    static float together[QUERIES * DIM_MAX];
+    attend_range(isa, c, 0, c->n);
+    memcpy(together, c->out, sizeof together);
+    for (int i = 0; i < c->n; i++) {
+        double wanted[DIM_MAX];
+        attend_slowly(c, i, wanted);
+        for (int32_t d = 0; d < c->dim; d++) {
+            if (!(fabs(c->out[i * c->dim + d] - wanted[d]) < 2e-5)) {
+                fail_msg("%s, query %d of %d: %g for %g", isa->name, i, c->n, (double)c->out[i * c->dim + d],
+                         wanted[d]);
+            }
+        }
+        attend_range(isa, c, i, i + 1);
+        assert_memory_equal(together, c->out, sizeof together); /* nor did it write elsewhere */
+    }
+    /* The tail of the first query moves to the slots of its positions. */
+    attend_path *path = &c->path[0];
+    for (int32_t p = path->n_contiguous; p < path->n; p++) {
+        int32_t slot = attend_slot(path, p);
+        for (int32_t d = 0; d < c->dim; d++) {
+            c->keys[key_at(p, d, c->dim)] = c->keys[key_at(slot, d, c->dim)];
+            c->values[p * c->dim + d] = c->values[slot * c->dim + d];
+        }
+    }
+    path->n_contiguous = path->n;
+    attend_range(isa, c, 0, 1);
+    assert_memory_equal(together, c->out, sizeof together);
 }
 
 static void test_attention(void **state) {
     (void)state;
-    enum { SLOTS = 300, DIM_MAX = 256, PATH_MAX_ = 200 };
-    static uint16_t keys[SLOTS * DIM_MAX], values[SLOTS * DIM_MAX], moved_keys[SLOTS * DIM_MAX],
-        moved_values[SLOTS * DIM_MAX];
+    static attention_case c, fresh;
     const kernels *isas[8];
     int n_isas = kernels_available(isas, 8);
     rng r = {test_seed()};
-    for (int trial = 0; trial < 200; trial++) {
-        static const int32_t dims[] = {2, 16, 20, 64, 80, 96, 128, 250, 256};
-        int32_t dim = dims[rng_below(&r, sizeof dims / sizeof *dims)], n = 1 + (int32_t)rng_below(&r, PATH_MAX_);
-        float query[DIM_MAX], scores[SLOTS + ATTEND_LANES], out[DIM_MAX], moved_out[DIM_MAX];
-        double wanted[DIM_MAX];
-        int32_t tail[SLOTS];
-        for (int i = 0; i < SLOTS * dim; i++) {
-            keys[i] = float_to_half(3 * rng_signed_unit(&r));
-            values[i] = float_to_half(rng_signed_unit(&r));
-        }
-        for (int i = 0; i < dim; i++) {
-            query[i] = rng_signed_unit(&r);
-        }
-        attend_args a = {dim, 1 / sqrtf((float)dim), query, keys, values, n, n, NULL};
-        /* The same path with its end scattered over other slots. */
-        attend_args b = a;
-        b.n_contiguous = n - (int32_t)rng_below(&r, (uint32_t)n < 40 ? (uint32_t)n : 40);
-        b.keys = moved_keys;
-        b.values = moved_values;
-        b.tail = tail;
-        memcpy(moved_keys, keys, sizeof keys);
-        memcpy(moved_values, values, sizeof values);
-        for (int32_t p = b.n_contiguous; p < n; p++) {
-            tail[p - b.n_contiguous] = SLOTS - 1 - (p - b.n_contiguous) * 2;
-            memcpy(moved_keys + attend_slot(&b, p) * dim, keys + p * dim, (size_t)dim * 2);
-            memcpy(moved_values + attend_slot(&b, p) * dim, values + p * dim, (size_t)dim * 2);
-        }
-        attend_slowly(&a, wanted);
+    for (int trial = 0; trial < 60; trial++) {
+        randomise(&r, &fresh);
         for (int i = 0; i < n_isas; i++) {
-            isas[i]->attend(&a, scores, out);
-            isas[i]->attend(&b, scores, moved_out);
-            assert_memory_equal(out, moved_out, (size_t)dim * sizeof *out);
-            for (int d = 0; d < dim; d++) {
-                if (!(fabs(out[d] - wanted[d]) < 2e-5))
-                    fail_msg("%s: %g for %g", isas[i]->name, (double)out[d], wanted[d]);
+            c = fresh;
+            for (int q = 0; q < QUERIES; q++) {
+                c.path[q].tail = c.tail[q];
             }
+            check_attention(isas[i], &c);
         }
     }
 }
