@@ -124,12 +124,12 @@ static double dot_gmacs(const kernels *k, const memory_options *o) {
 static int read_with(const memory_options *o, const kernels *k, const region *buffer, int n, read_rates *rates,
                      sereno_error *err) {
     team *team;
+    uint64_t repeats = (uint64_t)o->repeats;
     team_options t = {.n_threads = n, .sched = SERENO_SCHED_NORMAL, .spin_us_max = SPIN_US};
     int status = team_open(&t, &team, err);
     for (int i = 0; i < o->repeats && !status; i++) {
         memory_read_once(team, k, buffer, rates);
-        watch_progress(&o->watch, (uint64_t)((n - 1) * o->repeats + i + 1),
-                       (uint64_t)((o->n_threads + 1) * o->repeats));
+        watch_progress(&o->watch, repeats * (uint64_t)(n - 1) + (uint64_t)i + 1, repeats * (uint64_t)o->n_threads);
         if (watch_cancelled(&o->watch)) status = err_set(err, SERENO_ERR_ABANDONED, "the bench was cancelled");
     }
     team_close(&team);

@@ -558,8 +558,12 @@ INLINE uint64_t read_streams(const uint8_t *data, size_t part, int streams, bool
             }
         }
     }
-    __m512i both = _mm512_add_epi64(_mm512_add_epi64(sum[0], sum[1]), _mm512_add_epi64(sum[2], sum[3]));
-    return (uint64_t)_mm512_reduce_add_epi64(both);
+    uint64_t lane[8], total = 0;
+    _mm512_storeu_si512(lane, _mm512_add_epi64(_mm512_add_epi64(sum[0], sum[1]), _mm512_add_epi64(sum[2], sum[3])));
+    for (int i = 0; i < 8; i++) {
+        total += lane[i];
+    }
+    return total;
 }
 
 static uint64_t read(const uint8_t *data, size_t bytes, int streams, size_t prefetch_bytes) {

@@ -14,7 +14,7 @@ OPTIONS = {
     "kernels": {"--isa", "--types", "--shape", "--batches", "-t", "--threads", "--repeats", "--sample-ms",
                 "--buffer-mib"},
     "passes": {"-m", "--model", "--context", "--batches", "--repeats", "--prefill", "--prefill-repeats",
-               "--buffer-mib", "-t", "--threads", "--cpu", "--sched", "--isa"},
+               "--buffer-mib", "-t", "--threads", "--cpu", "--sched", "--activations", "--isa"},
 }
 KINDS = {"qkv", "attention", "attn_out", "gate_up", "down", "head", "other"}
 # As little as there can be.

@@ -23,7 +23,7 @@ OPTIONS = {
     "run": {"-p": 1, "--prompt": 1, "-f": 1, "--file": 1, "-i": 0, "--interactive": 0, "-sys": 1, "--system": 1,
             "--raw": 0, "-n": 1, "--predict": 1, "--n-predict": 1, "--stop": 1, "--temp": 1, "--temperature": 1,
             "--top-k": 1, "--top-p": 1, "--min-p": 1, "-s": 1, "--seed": 1, "-m": 1, "--model": 1, "-c": 1,
-            "--ctx-size": 1, "-t": 1, "--threads": 1, "--cpu": 1, "--sched": 1},
+            "--ctx-size": 1, "-t": 1, "--threads": 1, "--cpu": 1, "--sched": 1, "--activations": 1},
     "inspect": {"-m": 1, "--model": 1, "--tensors": 0},
     "tokenize": {"-m": 1, "--model": 1, "-f": 1, "--file": 1, "--no-parse-special": 0, "--no-bos": 0,
                  "--no-eos": 0, "--ids": 0},
