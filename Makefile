@@ -11,7 +11,7 @@ endif
 
 export PROMPT # as it is, whatever characters it holds
 
-.PHONY: all run test lint format install clean help setup model
+.PHONY: all run test lint format install clean help setup model bench-peers
 .DEFAULT_GOAL := all
 
 all: setup
@@ -34,6 +34,10 @@ run: all
 test: all model
 	@tests/run $(BUILD)
 
+# The same passes by sereno and by llama.cpp. PEERS: options of tools/peers/compare.py.
+bench-peers: all
+	@tools/peers/compare.py --build $(BUILD) $(PEERS)
+
 lint: all
 	@tools/setup lint
 	@tools/lint $(BUILD)
@@ -55,6 +59,7 @@ help:
 	@echo "make            build $(BUILD)/sereno"
 	@echo "make run        fetch a small model if it is not there and answer PROMPT=\"...\""
 	@echo "make test       all tests, plain and under sanitizers"
+	@echo "make bench-peers  our passes beside those of llama.cpp; PEERS=--quick (bench/README.md)"
 	@echo "make lint       clang-format, clang-tidy, cppcheck"
 	@echo "make format     format the sources"
 	@echo "make install    install under PREFIX=$(PREFIX)"

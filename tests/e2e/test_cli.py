@@ -1007,11 +1007,12 @@ os.execvp("sleep", ["sleep", "1000"])
 class Setup(Case):
     BUILD_TOOLS = ("cc", "make", "cmake", "git", "pkg-config", "python3")
     LINT_TOOLS = ("clang-format", "clang-tidy", "cppcheck")
+    PEERS_TOOLS = ("c++",)
 
     def setUp(self):
         """A PATH on which everything is there, and nobody has rights."""
         self.path = self.folder()
-        for name in (*self.BUILD_TOOLS, *self.LINT_TOOLS):
+        for name in (*self.BUILD_TOOLS, *self.LINT_TOOLS, *self.PEERS_TOOLS):
             fake(self.path, name, "exit 0")
         self.log = self.path / "log"
         fake(self.path, "apt-get", f'echo "apt-get $*" >> "{self.log}"')
@@ -1028,7 +1029,7 @@ class Setup(Case):
             self.assertIn("usage", self.setup_for(*arguments, code=2).err)
 
     def test_nothing_is_missing(self):
-        for what in ("build", "lint"):
+        for what in ("build", "lint", "peers"):
             self.assertEqual(self.setup_for(what), (0, "", ""))
         self.assertEqual(self.asked(), [])
 
@@ -1042,6 +1043,9 @@ class Setup(Case):
         for name in self.LINT_TOOLS:
             (self.path / name).unlink()
         self.assertEqual(self.setup_for("lint", code=1).err.splitlines()[-1], install + " ".join(self.LINT_TOOLS))
+        (self.path / "c++").unlink()
+        fake(self.path, "python3", "exit 1")
+        self.assertEqual(self.setup_for("peers", code=1).err.splitlines()[-1], install + "g++ python3-venv")
         fake(self.path, "sudo", "exit 1")  # it would ask for a password
         self.setup_for("lint", code=1)
         self.assertEqual(self.asked(), [])

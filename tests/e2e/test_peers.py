@@ -1,0 +1,289 @@
+"""tools/peers with a fake sereno and a fake llama.cpp: python3 tests/e2e/test_peers.py BUILD_DIR."""
+import os
+import sys
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+
+import support
+from support import ROOT, Case, Running, fake, path_with
+
+COMPARE = ROOT / "tools" / "peers" / "compare.py"
+SETUP_LLAMA = ROOT / "tools" / "peers" / "setup-llama"
+
+# Both write what they do into one log; the model's name says how they behave. A round of sereno is slower than the
+# one before by 2 ms; llama.cpp takes 4 ms a token.
+COMMON = """
+import json, os, sys, time
+from pathlib import Path
+folder = Path(sys.argv[0]).parent
+log_file = folder / "log"
+
+def log(text):
+    with log_file.open("a") as out:
+        out.write(text + "\\n")
+
+def hang():
+    with open(folder / "hanging", "w") as out:
+        out.write(str(os.getpid()))
+    time.sleep(1000)
+"""
+SERENO = "#!" + sys.executable + COMMON + """
+def option(name):
+    return sys.argv[sys.argv.index(name) + 1]
+
+if sys.argv[1:] == ["--version"]:
+    print("sereno 9.9")
+elif sys.argv[1:] == ["bench", "passes", "--help"]:
+    print("--sched idle|batch|normal")
+else:
+    model = Path(option("-m")).stem
+    assert sys.argv[1:3] == ["bench", "passes"] and "--json" in sys.argv and option("--sched") == "normal"
+    log("sereno begins, threads " + option("-t"))
+    if model == "sereno-hangs":
+        hang()
+    if model == "sereno-fails":
+        print("a hint", file=sys.stderr)
+        sys.exit("sereno bench: the model " + os.environ["HOME"] + "/m.gguf is broken")
+    rounds = log_file.read_text().count("sereno begins")
+    ms = [1 + 2.0 * rounds] * int(option("--repeats"))
+    passes = [{"batch": int(b), "ms": ms, "share_of_limit": 0.5 + rounds / 100} for b in option("--batches").split(",")]
+    answer = {"schema_version": 1, "passes": passes, "prefill": {"tokens": int(option("--prefill")), "ms": ms}}
+    if model == "sereno-garbage":
+        print("half a {")
+    else:
+        if model == "sereno-short":
+            passes.pop()
+        if model == "sereno-negative":
+            passes[0]["ms"] = [-1.0]
+        if model == "sereno-other":
+            answer = {"schema_version": 1}
+        print(json.dumps(answer))
+    log("sereno ends")
+"""
+LLAMA = COMMON + """
+model = Path(sys.argv[1]).stem
+if model == "llama-no-start":
+    sys.exit("a long story\\n\\nno such model")
+for line in sys.stdin:
+    request = line.strip()
+    log(request)
+    words = request.split()
+    rounds = log_file.read_text().count("sereno begins")
+    if model == "llama-crashes" and request == "pass 8" and rounds == 2:
+        print("an illegal instruction", file=sys.stderr)
+        os.abort()
+    if model == "llama-hangs" and request == "pass 8":
+        hang()
+    garbage = {"llama-garbage": "hello", "llama-list": "[1]", "llama-infinite": '{"ms": Infinity}',
+               "llama-text": '{"ms": "1"}'}
+    if request == "about":
+        print(json.dumps({"llama_cpp": "7.7", "commit": "abc", "built": "flags", "system_info": "AVX9"}), flush=True)
+    elif model in garbage:
+        print(garbage[model], flush=True)
+    else:
+        print(json.dumps({"ms": 4.0 * int(words[1])}), flush=True)
+"""
+
+
+def requests_of_a_round(batches):
+    """Each once without being counted, then five times."""
+    return [r for r in (*(f"pass {b}" for b in batches), "prefill 512") for _ in range(6)]
+
+
+class Compare(Case):
+    def setUp(self):
+        self.place, self.out = self.folder(), self.folder() / "results"
+        fake(self.place, "sereno", SERENO)
+        (self.place / "llama.py").write_text(LLAMA)
+
+    def command(self, models, *arguments):
+        return (COMPARE, "--build", self.place, "--out", self.out, "--llama", f"{sys.executable} {self.place}/llama.py",
+                "--models", ",".join(f"{self.place}/{m}.gguf" for m in models), "--batches", "1,8", *arguments)
+
+    def compare(self, models, *arguments, code=0):
+        """(result of the program, its table, its JSON); None for what was not written."""
+        result = self.execute(*self.command(models, *arguments), code=code)
+        files = sorted(self.out.iterdir()) if self.out.exists() else []
+        if not files:
+            return result, None, None
+        self.assertEqual([f.suffix for f in files], [".json", ".txt"])
+        text = files[1].read_text()
+        self.assertEqual(result.out, text)
+        for place in (str(self.place), str(ROOT), str(support.Places.scratch)):
+            self.assertNotIn(place, text + files[0].read_text())
+        return result, text, self.document(files[0].read_text())
+
+    def log(self):
+        return (self.place / "log").read_text().splitlines()
+
+    def test_turns(self):
+        self.compare(["good"], "--rounds", 2, "--threads", "1,2")
+        wanted = []
+        for threads in (1, 2):
+            wanted += ["about"]
+            for _ in range(2):
+                wanted += [f"sereno begins, threads {threads}", "sereno ends", *requests_of_a_round([1, 8])]
+        self.assertEqual(self.log(), wanted)
+
+    def test_results(self):
+        _, text, document = self.compare(["good"], "--rounds", 2, "--threads", 1)
+        cell, = document["cells"]
+        self.assertEqual((cell["model"], cell["threads"], cell["error"]), ("good.gguf", 1, None))
+        self.assertEqual(cell["rounds"][1]["sereno_ms"], {r: [5.0] * 5 for r in ("pass 1", "pass 8", "prefill 512")})
+        self.assertEqual(cell["rounds"][1]["llama_ms"]["pass 8"], [32.0] * 5)
+        rows = {row.pop("request"): row for row in cell["rows"]}
+        self.assertEqual(list(rows), ["pass 1", "pass 8", "prefill 512"])
+        # sereno takes 3 ms in the first round and 5 ms in the second.
+        self.assertEqual(rows["pass 8"], {
+            "sereno_ms": 4, "llama_ms": 32, "llama_over_sereno": 8, "llama_over_sereno_min": 6.4,
+            "llama_over_sereno_max": 32 / 3, "sereno_over_one": 1, "llama_over_one": 8, "share_of_limit": 0.515})
+        self.assertIsNone(rows["prefill 512"]["llama_over_one"])
+        self.assertRegex(text, r"(?m)^good\.gguf +1 +pass 8 +4\.00 +32\.00 +8\.00 \(6\.40-10\.67\) +1\.00 +8\.00 +0\.5")
+        self.assertRegex(text, r"(?m)^good\.gguf +1 +prefill 512 +4\.00 +2048\.00 .* - +- +-$")
+        for words in ("sereno 9.9", "--sched normal", "7.7, commit abc", "AVX9", "Rounds: 2, of 5 samples",
+                      "Neither is pinned"):
+            self.assertIn(words, text)
+        for key in ("cpu", "cores", "caches", "memory", "kernel", "governor", "load_average_before"):
+            self.assertTrue(document["machine"][key], key)
+
+    def test_batches_without_one(self):
+        _, text, _ = self.compare(["good"], "--rounds", 1, "--threads", 1, "--batches", 8)
+        self.assertRegex(text, r"pass 8 .* - +- +0\.5")
+
+    def test_crash_keeps_the_rest(self):
+        result, text, document = self.compare(["llama-crashes", "good"], "--rounds", 3, "--threads", 1, code=1)
+        crashed, good = document["cells"]
+        self.assertEqual((len(crashed["rounds"]), len(good["rounds"]), good["error"]), (1, 3, None))
+        self.assertEqual(len(crashed["rows"]), 3)
+        for where in (result.err, text, crashed["error"]):
+            self.assertIn("llama.cpp ends with -6: an illegal instruction", where)
+        self.assertIn("FAILED after 1 of 3 rounds", text)
+
+    def test_answers_that_are_none(self):
+        words = {"llama-garbage": "an object of JSON: 'hello'", "llama-list": "an object of JSON",
+                 "llama-infinite": "than milliseconds", "llama-text": "than milliseconds",
+                 "llama-no-start": "ends with 1: a long story; no such model",
+                 "sereno-garbage": "an object of JSON: 'half a {'",
+                 "sereno-short": "leaves out pass 8", "sereno-negative": "than milliseconds",
+                 "sereno-other": "another JSON than expected",
+                 "sereno-fails": "ends with 1: a hint; sereno bench: the model ~/m"}
+        for model, word in words.items():
+            with self.subTest(model):
+                result, text, _ = self.compare([model], "--rounds", 1, "--threads", 1, code=1)
+                self.assertIn(("sereno" if model.startswith("sereno") else "llama.cpp") + " ", result.err)
+                self.assertIn(word, result.err)
+                self.assertIn("nothing was written", result.err)
+                self.assertNotIn("Traceback", result.err)
+                self.assertIsNone(text)
+
+    def test_programs_that_are_missing(self):
+        result = self.execute(*self.command(["good"]), "--llama", self.place / "nobody", "--threads", 1, code=1)
+        self.assertIn("llama.cpp cannot be run", result.err)
+        (self.place / "sereno").unlink()
+        self.assertIn("sereno cannot be run", self.compare(["good"], code=1)[0].err)
+        self.assertFalse(self.out.exists())
+
+    def test_interrupts(self):
+        """Children are ended, nothing is left."""
+        for model in ("llama-hangs", "sereno-hangs"):
+            with self.subTest(model):
+                fifo = self.place / "hanging"
+                os.mkfifo(fifo)
+                running = Running([str(a) for a in self.command(["good", model], "--rounds", 1, "--threads", 1)])
+                self.addCleanup(running.close)
+                child = int(fifo.read_text())
+                fifo.unlink()
+                self.assertIn("stopped; nothing was written", self.finish_after_interrupt(running, within_s=20).err)
+                self.assertRaises(ProcessLookupError, os.kill, child, 0)
+                self.assertFalse(self.out.exists())
+
+    def test_results_that_cannot_be_written(self):
+        """They are still printed."""
+        self.out.write_text("a file")
+        result = self.execute(*self.command(["good"]), "--threads", 1, "--rounds", 1, code=1)
+        self.assertIn("results cannot be written", result.err)
+        self.assertIn("pass 8", result.out)
+
+    def test_misuse(self):
+        for arguments in (("--rounds", 0), ("--threads", "0"), ("--batches", "1,x"), ("--batches", ""), ("--what",)):
+            self.assertIn("usage", self.compare(["good"], *arguments, code=2)[0].err)
+
+    def test_random_models_are_made_once(self):
+        cache = self.folder()
+        fake(self.place, "make-random-model", f'echo "make $*" >> "{self.place}/log"; echo model > "$3"')
+        for _ in range(2):
+            self.execute(*self.command([]), "--models", "135m-q4_0", "--threads", 1, "--rounds", 1,
+                         env=support.clean_environment(XDG_CACHE_HOME=cache))
+        model, = (cache / "sereno" / "models").iterdir()
+        self.assertEqual((model.name, model.read_text()), ("random-135m-q4_0.gguf", "model\n"))
+        self.assertEqual([line.split()[:3] for line in self.log() if "make" in line], [["make", "135m", "q4_0"]])
+        fake(self.place, "make-random-model", "echo half > \"$3\"; echo 'no such shape' >&2; exit 2")
+        result = self.execute(*self.command([]), "--models", "2b-q4_0", "--threads", 1, code=1,
+                              env=support.clean_environment(XDG_CACHE_HOME=cache))
+        self.assertIn("make-random-model ends with 2: no such shape", result.err)
+        self.assertEqual(list(model.parent.iterdir()), [model])
+
+
+class SetupLlama(Case):
+    """With a fake python3, whose environments have a fake python that can be told to fail."""
+
+    def setUp(self):
+        self.cache, self.fakes = self.folder(), self.folder()
+        fake(self.fakes, "python3", f"""
+case "$*" in
+"-m venv --clear "*)
+    mkdir -p "$4/bin"
+    cp "{self.fakes}/logging-python" "$4/bin/python"
+    ;;
+esac""")
+        fake(self.fakes, "logging-python",
+             f'echo "$*, $CMAKE_ARGS" >> "{self.fakes}/log"; exec "{self.fakes}/venv-python" "$@"')
+        self.venv_python("exit 0")
+
+    def venv_python(self, script):
+        fake(self.fakes, "venv-python", script)
+
+    def setup_llama(self, code=0):
+        return self.execute(SETUP_LLAMA, code=code, env=support.clean_environment(
+            XDG_CACHE_HOME=self.cache, PATH=path_with(self.fakes)))
+
+    def log(self):
+        return (self.fakes / "log").read_text()
+
+    def test_builds_once(self):
+        first = self.setup_llama()
+        python = Path(first.out.strip())
+        self.assertTrue(os.access(python, os.X_OK))
+        self.assertTrue(python.is_relative_to(self.cache / "sereno" / "peers"))
+        self.assertIn("building llama.cpp", first.err)
+        for words in ("--no-binary llama-cpp-python", "-DGGML_NATIVE=ON", "-DGGML_CPU_REPACK=ON", "import llama_cpp"):
+            self.assertIn(words, self.log())
+        log = self.log()
+        self.assertEqual(self.setup_llama(), (0, first.out, ""))
+        self.assertEqual(self.log(), log)
+
+    def test_failures_are_tried_again(self):
+        for step in ("--no-binary", "import"):
+            self.venv_python(f'case "$*" in *{step}*) echo "no {step} today"; exit 1 ;; esac')
+            result = self.setup_llama(code=1)
+            self.assertEqual(result.out, "")
+            self.assertIn(f"no {step} today", result.err)
+            self.assertIn("could not be built", result.err)
+        self.venv_python("exit 0")
+        python = Path(self.setup_llama().out.strip())
+        python.unlink()
+        self.venv_python("exit 1")
+        for _ in range(2):
+            self.setup_llama(code=1)
+
+    def test_other_processors_have_it_built_again(self):
+        self.setup_llama()
+        built, = self.cache.rglob("built")
+        self.assertIn("DGGML_NATIVE=ON", built.read_text().splitlines()[0])
+        built.write_text("for another machine\n")
+        self.assertIn("building llama.cpp", self.setup_llama().err)
+
+
+if __name__ == "__main__":
+    support.main(sys.argv)
