@@ -7,6 +7,7 @@
 #include "pack.h"
 #include "rng.h"
 #include "support.h"
+#include "tensor_rows.h"
 
 enum { ROWS = 37, COLUMNS = 512, TOKENS = 19 };
 
@@ -60,7 +61,7 @@ static fixture open_fixture(rng *r, const kernels *isa, tensor_type type) {
         pack_tile(&f.m, type, f.tensor, tile);
     }
     for (int64_t row = 0; row < ROWS; row++) {
-        pack_unpack_row(type, f.tensor, row, COLUMNS, f.weights + row * COLUMNS);
+        tensor_row_read(type, f.tensor, row, COLUMNS, f.weights + row * COLUMNS);
     }
     f.x = (activations){.columns = COLUMNS,
                         .value = allocate(TOKENS * COLUMNS * sizeof(float)),
