@@ -1,6 +1,8 @@
 #include "tensor_rows.h"
 
 #include <assert.h>
+#include <float.h>
+#include <math.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -109,4 +111,67 @@ void tensor_row_read(tensor_type type, const uint8_t *tensor, int64_t row, int32
             out[b * QUANT_BLOCK + c] = block_value(type, &block, c);
         }
     }
+}
+
+bool tensor_type_writable(tensor_type type) {
+    return type == TENSOR_F16 || type == TENSOR_Q8_0 || type == TENSOR_Q4_0;
+}
+
+/* Stores a number as a half; false when that is not finite. */
+static bool write_half(float value, uint8_t *p) {
+    uint16_t half = float_to_half(value);
+    memcpy(p, &half, sizeof half);
+    return (half & 0x7FFF) < 0x7C00;
+}
+
+/* Where the largest magnitude stands, the first of several; by bits, so that NaN is the largest of all. */
+static int32_t largest(const float *x) {
+    int32_t at = 0;
+    for (int32_t c = 1; c < QUANT_BLOCK; c++) {
+        if ((bits_of_float(x[c]) & 0x7FFFFFFF) > (bits_of_float(x[at]) & 0x7FFFFFFF)) at = c;
+    }
+    return at;
+}
+
+/* A scale whose inverse might overflow is 0 as a half, and with it all numbers of its block. */
+static float inverse(float scale) {
+    return fabsf(scale) >= FLT_MIN ? 1.0f / scale : 0.0f;
+}
+
+static int32_t write_q8_0(const float *x, uint8_t *p) {
+    int32_t at = largest(x);
+    float scale = fabsf(x[at]) / 127.0f, by = inverse(scale);
+    if (!write_half(scale, p)) return at;
+    for (int c = 0; c < QUANT_BLOCK; c++) {
+        p[2 + c] = (uint8_t)(int8_t)roundf(x[c] * by);
+    }
+    return -1;
+}
+
+/* The number of largest magnitude becomes -8, so that all 16 values are used; an equally large opposite one 7. */
+static int32_t write_q4_0(const float *x, uint8_t *p) {
+    int32_t at = largest(x);
+    float scale = x[at] / -8.0f, by = inverse(scale);
+    if (!write_half(scale, p)) return at;
+    for (int c = 0; c < QUANT_BLOCK / 2; c++) {
+        int low = (int)(x[c] * by + 8.5f), high = (int)(x[c + QUANT_BLOCK / 2] * by + 8.5f);
+        p[2 + c] = (uint8_t)((low < 15 ? low : 15) | (high < 15 ? high : 15) << 4);
+    }
+    return -1;
+}
+
+int32_t tensor_row_write(tensor_type type, const float *row, int32_t columns, uint8_t *out) {
+    assert(tensor_type_writable(type));
+    if (type == TENSOR_F16) {
+        for (int32_t c = 0; c < columns; c++) {
+            if (!write_half(row[c], out + (size_t)c * 2)) return c;
+        }
+        return -1;
+    }
+    for (int32_t c = 0; c < columns; c += QUANT_BLOCK) {
+        int32_t bad = type == TENSOR_Q8_0 ? write_q8_0(row + c, out) : write_q4_0(row + c, out);
+        if (bad >= 0) return c + bad;
+        out += type == TENSOR_Q8_0 ? Q8_0_BYTES : Q4_0_BYTES;
+    }
+    return -1;
 }
