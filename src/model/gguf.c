@@ -120,7 +120,9 @@ static int take_kv(reader *r, gguf_kv *kv) {
     }
     kv->offset = r->at;
     kv->data = r->data + r->at;
-    return skip_elements(r, kv->element, kv->count);
+    status = skip_elements(r, kv->element, kv->count);
+    kv->size = r->at - (size_t)kv->offset;
+    return status;
 }
 
 /* Bytes of the tensor, or an error when a product overflows or a row is not whole blocks. */

@@ -46,6 +46,7 @@ typedef struct gguf_kv {
     gguf_type element;   /* of an array */
     uint64_t count;      /* elements of an array, else 1 */
     const uint8_t *data; /* first element; unaligned */
+    size_t size;         /* bytes of all elements */
     uint64_t offset;     /* of the value in the file */
 } gguf_kv;
 
