@@ -29,8 +29,9 @@ typedef struct quant_block {
     float sub_scale[2];         /* Q6_K: scale * sub-scale, exact, of 16 weights each */
 } quant_block;
 
-/* Whether rows of this type can be read. The functions below must not be called for others. */
+/* Whether rows of this type can be read (the functions below must not be called for others), and which can. */
 bool tensor_type_readable(tensor_type type);
+#define TENSOR_TYPES_READABLE "F32, F16, BF16, Q8_0, Q4_0, Q4_1 and Q6_K"
 
 /* Block b (32 columns) of a row that starts at `row`, of a type that has blocks. */
 void quant_block_read(tensor_type type, const uint8_t *row, int32_t b, quant_block *out);

@@ -319,6 +319,19 @@ const gguf_tensor *gguf_find_tensor(const gguf *g, const char *name) {
     return NULL;
 }
 
+tensor_type gguf_main_type(const gguf *g) {
+    enum { TYPES = 64 };
+    uint64_t bytes[TYPES] = {0};
+    int most = TENSOR_F32;
+    for (size_t i = 0; i < g->n_tensors; i++) {
+        bytes[g->tensors[i].type] += g->tensors[i].size;
+    }
+    for (int type = 0; type < TYPES; type++) {
+        if (bytes[type] > bytes[most]) most = type;
+    }
+    return (tensor_type)most;
+}
+
 const char *gguf_type_name(gguf_type type) {
     return types[type].name;
 }

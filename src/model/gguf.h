@@ -82,6 +82,9 @@ void gguf_close(gguf **g);
 const gguf_kv *gguf_find(const gguf *g, const char *key);
 const gguf_tensor *gguf_find_tensor(const gguf *g, const char *name);
 
+/* The type that holds most bytes of the tensors; F32 where there are none. */
+tensor_type gguf_main_type(const gguf *g);
+
 bool gguf_string_equals(gguf_string s, const char *text);
 
 /*
