@@ -13,6 +13,7 @@ static const struct {
     {"run", "answer a prompt, or chat", cmd_run},
     {"inspect", "show what is in a GGUF file", cmd_inspect},
     {"tokenize", "show the tokens of a text", cmd_tokenize},
+    {"convert", "write a model with its weights in another type", cmd_convert},
 };
 
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
