@@ -9,6 +9,7 @@ static const command commands[] = {
     {"run", "answer a prompt, or chat", cmd_run},
     {"inspect", "show what is in a GGUF file", cmd_inspect},
     {"tokenize", "show the tokens of a text", cmd_tokenize},
+    {"convert", "write a model with its weights in another type", cmd_convert},
     {"bench", "measure memory, kernels and passes", cmd_bench},
     {0},
 };

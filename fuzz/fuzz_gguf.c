@@ -52,6 +52,7 @@ static void walk_array(walk *w, const gguf_kv *kv) {
         }
     }
     touch(w, at, 0);
+    CHECK(kv->element != GGUF_STRING || at == kv->data + kv->size);
 }
 
 /* The getter of a value's own type takes it, but for integers that do not fit; the others say why not. */
@@ -89,6 +90,7 @@ static void walk_kv(walk *w, const gguf *g, const gguf_kv *kv) {
     touch(w, kv->key.data, kv->key.size);
     CHECK(kv->key.size > 0 && gguf_type_name(kv->type) && gguf_type_name(kv->element));
     CHECK(kv->offset == (size_t)(kv->data - w->data));
+    touch(w, kv->data, kv->size);
     if (kv->type == GGUF_ARRAY) walk_array(w, kv);
     char *key = terminated(kv->key);
     if (!key) return;

@@ -11,6 +11,7 @@
 #include "gguf_writer.h"
 #include "half.h"
 #include "hash.h"
+#include "output_file.h"
 #include "rng.h"
 #include "spelling.h"
 #include "utf8.h"
@@ -275,11 +276,13 @@ static int check_rows(const shape *s, tensor_type type, sereno_error *err) {
 static int make_model(const shape *s, tensor_type type, const char *path, uint64_t seed, sereno_error *err) {
     int status = check_rows(s, type, err);
     if (status) return status;
+    output_file *file;
+    if ((status = output_file_open(path, true, &file, err))) return status;
     rng r = {seed};
     gguf_writer *w;
     uint64_t n_tensors = 2 + (uint64_t)s->n_layers * LAYER_TENSORS_WRITTEN + !s->tied;
     token *tokens = make_vocabulary((int32_t)s->n_vocab, &r);
-    status = tokens ? gguf_writer_open(path, N_KV, n_tensors, &w, err) : SERENO_ERR_NO_MEMORY;
+    status = tokens ? gguf_writer_open(file->to, path, N_KV, n_tensors, &w, err) : SERENO_ERR_NO_MEMORY;
     if (!status) {
         write_keys(w, s, tokens);
         describe_tensors(w, s, type);
@@ -287,6 +290,8 @@ static int make_model(const shape *s, tensor_type type, const char *path, uint64
         int closed = gguf_writer_close(&w, err);
         if (!status) status = closed;
     }
+    if (!status) status = output_file_commit(file, err);
+    output_file_close(&file);
     free(tokens);
     return status;
 }

@@ -94,7 +94,4 @@ size_t pack_bytes(const packed_matrix *m);
 /* Fills one tile from the tensor's rows as they stand in the file. Tiles may be packed on any thread. */
 void pack_tile(const packed_matrix *m, tensor_type type, const uint8_t *tensor, int32_t tile);
 
-/* Row of a tensor as floats (exact for every type with a format). */
-void pack_unpack_row(tensor_type type, const uint8_t *tensor, int64_t row, int32_t columns, float *out);
-
 #endif

@@ -5,6 +5,7 @@
 #include "errors.h"
 #include "native.h"
 #include "ops.h"
+#include "tensor_rows.h"
 
 enum { CLAIMS_PER_THREAD = 8, ALIGN_FLOATS = 16 };
 
@@ -131,7 +132,7 @@ static void prepare_token(native_engine *e, void *ctx, int32_t token, int32_t me
     float *x = s->x + source * n_embd;
     if (p->subgraph->kind == SERENO_SUBGRAPH_QKV && p->subgraph->layer == 0) {
         const gguf_tensor *embedding = e->weights.embedding;
-        pack_unpack_row(embedding->type, embedding->data, e->inputs[token].token, n_embd, x);
+        tensor_row_read(embedding->type, embedding->data, e->inputs[token].token, n_embd, x);
         op_rope_angles(e->inputs[token].position, m->rope_base, (int32_t)m->rope_dims,
                        s->angles + (int64_t)token * m->rope_dims);
     }

@@ -120,7 +120,9 @@ static int take_kv(reader *r, gguf_kv *kv) {
     }
     kv->offset = r->at;
     kv->data = r->data + r->at;
-    return skip_elements(r, kv->element, kv->count);
+    status = skip_elements(r, kv->element, kv->count);
+    kv->size = r->at - (size_t)kv->offset;
+    return status;
 }
 
 /* Bytes of the tensor, or an error when a product overflows or a row is not whole blocks. */
@@ -315,6 +317,19 @@ const gguf_tensor *gguf_find_tensor(const gguf *g, const char *name) {
         if (gguf_string_equals(g->tensors[i].name, name)) return &g->tensors[i];
     }
     return NULL;
+}
+
+tensor_type gguf_main_type(const gguf *g) {
+    enum { TYPES = 64 };
+    uint64_t bytes[TYPES] = {0};
+    int most = TENSOR_F32;
+    for (size_t i = 0; i < g->n_tensors; i++) {
+        bytes[g->tensors[i].type] += g->tensors[i].size;
+    }
+    for (int type = 0; type < TYPES; type++) {
+        if (bytes[type] > bytes[most]) most = type;
+    }
+    return (tensor_type)most;
 }
 
 const char *gguf_type_name(gguf_type type) {

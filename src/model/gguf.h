@@ -46,6 +46,7 @@ typedef struct gguf_kv {
     gguf_type element;   /* of an array */
     uint64_t count;      /* elements of an array, else 1 */
     const uint8_t *data; /* first element; unaligned */
+    size_t size;         /* bytes of all elements */
     uint64_t offset;     /* of the value in the file */
 } gguf_kv;
 
@@ -80,6 +81,9 @@ void gguf_close(gguf **g);
 /* NULL when absent. */
 const gguf_kv *gguf_find(const gguf *g, const char *key);
 const gguf_tensor *gguf_find_tensor(const gguf *g, const char *name);
+
+/* The type that holds most bytes of the tensors; F32 where there are none. */
+tensor_type gguf_main_type(const gguf *g);
 
 bool gguf_string_equals(gguf_string s, const char *text);
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "errors.h"
+#include "tensor_rows.h"
 #include "tokenizer.h"
 
 enum { HEAD_DIM_MAX = 256 };
@@ -92,19 +93,6 @@ static int load_sizes(sereno_model *m, sereno_error *err) {
     return SERENO_OK;
 }
 
-static bool weight_type_supported(tensor_type type) {
-    switch (type) {
-    case TENSOR_F32:
-    case TENSOR_F16:
-    case TENSOR_BF16:
-    case TENSOR_Q8_0:
-    case TENSOR_Q4_0:
-    case TENSOR_Q4_1:
-    case TENSOR_Q6_K: return true;
-    default: return false;
-    }
-}
-
 static int check_tensor(const sereno_model *m, const gguf_tensor *t, uint64_t columns, uint64_t rows,
                         sereno_error *err) {
     if (t->dims[0] != columns || t->dims[1] != rows || t->dims[2] != 1 || t->dims[3] != 1) {
@@ -114,10 +102,10 @@ static int check_tensor(const sereno_model *m, const gguf_tensor *t, uint64_t co
                        m->gguf->name, (int)t->name.size, t->name.data, t->dims[0], t->dims[1],
                        rows == m->info.n_vocab ? " and its vocabulary" : "", columns, rows);
     }
-    if (rows == 1 ? t->type != TENSOR_F32 : !weight_type_supported(t->type)) {
+    if (rows == 1 ? t->type != TENSOR_F32 : !tensor_type_readable(t->type)) {
         return err_set(err, SERENO_ERR_UNSUPPORTED, "%s: tensor '%.*s' has type %s, which is not supported here; %s",
                        m->gguf->name, (int)t->name.size, t->name.data, tensor_type_find(t->type)->name,
-                       rows == 1 ? "F32 is" : "F32, F16, BF16, Q8_0, Q4_0, Q4_1 and Q6_K are");
+                       rows == 1 ? "F32 is" : TENSOR_TYPES_READABLE " are");
     }
     return SERENO_OK;
 }
@@ -198,19 +186,13 @@ static const char *copy_string(const gguf *g, const char *key, const char *fallb
 }
 
 static void describe(sereno_model *m) {
-    uint64_t bytes_by_type[64] = {0};
     const gguf *g = m->gguf;
     for (size_t i = 0; i < g->n_tensors; i++) {
         const gguf_tensor *t = &g->tensors[i];
-        bytes_by_type[t->type] += t->size;
         m->info.weight_bytes += t->size;
         m->info.n_parameters += t->dims[0] * t->dims[1] * t->dims[2] * t->dims[3];
     }
-    int most = 0;
-    for (int type = 1; type < 64; type++) {
-        if (bytes_by_type[type] > bytes_by_type[most]) most = type;
-    }
-    m->info.weight_type = tensor_type_find((uint32_t)most)->name;
+    m->info.weight_type = tensor_type_find(gguf_main_type(g))->name;
     m->info.architecture = m->arch->name;
     m->info.name = copy_string(g, "general.name", "", m->strings[0], sizeof m->strings[0]);
     m->info.origin = copy_string(g, "sereno.origin", m->info.weight_type, m->strings[1], sizeof m->strings[1]);

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 UINT32, INT32, FLOAT32, BOOL, STRING, ARRAY = 4, 5, 6, 7, 8, 9
 WIDTHS = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
-ALIGNMENT = 32
-TYPE_Q2_K, TYPE_Q3_K = 10, 11
+DEFAULT_ALIGNMENT = 32
+TYPE_F32, TYPE_F16, TYPE_Q4_0, TYPE_Q8_0, TYPE_Q2_K, TYPE_Q3_K = 0, 1, 2, 8, 10, 11
 
 
 @dataclass
@@ -45,7 +45,7 @@ class Gguf:
             dims = list(self._take(f"<{n_dims}Q"))
             self.tensors.append(Tensor(name, dims, *self._take("<IQ")))
         self.end_of_tensors = self.at
-        self.data_start = -(-self.at // ALIGNMENT) * ALIGNMENT
+        self.data_start = -(-self.at // self.alignment) * self.alignment
         self.data = bytearray(self.raw[self.data_start:])
 
     def _take(self, layout):
@@ -70,6 +70,11 @@ class Gguf:
                     self._string()
         else:
             self.at += WIDTHS[kind]
+
+    @property
+    def alignment(self):
+        _, value = self.keys.get("general.alignment", (UINT32, struct.pack("<I", DEFAULT_ALIGNMENT)))
+        return int.from_bytes(value, "little")
 
     def set_u32(self, key, value):
         self.keys[key] = (UINT32, struct.pack("<I", value))
@@ -122,4 +127,4 @@ class Gguf:
             out += packed_string(name) + struct.pack("<I", kind) + value
         for t in self.tensors:
             out += packed_string(t.name) + struct.pack(f"<I{len(t.dims)}QIQ", len(t.dims), *t.dims, t.type, t.offset)
-        return out + bytes(-len(out) % ALIGNMENT) + self.data
+        return out + bytes(-len(out) % self.alignment) + self.data

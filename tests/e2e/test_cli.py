@@ -16,7 +16,7 @@ import support
 from support import (ENDLESS_CONTEXT, ROOT, Case, Places, endless_model, fake, long_prompt, path_with, tiny,
                      tiny_model, write_model)
 
-COMMANDS = ("run", "inspect", "tokenize")
+COMMANDS = ("run", "inspect", "tokenize", "convert")
 # Every option of a command, and whether it takes a value.
 COMMON_OPTIONS = {"--json": 0, "-v": 0, "--verbose": 0, "--log-file": 1, "-h": 0, "--help": 0}
 OPTIONS = {
@@ -27,6 +27,7 @@ OPTIONS = {
     "inspect": {"-m": 1, "--model": 1, "--tensors": 0},
     "tokenize": {"-m": 1, "--model": 1, "-f": 1, "--file": 1, "--no-parse-special": 0, "--no-bos": 0,
                  "--no-eos": 0, "--ids": 0},
+    "convert": {"-m": 1, "--model": 1, "--type": 1, "-o": 1, "--output": 1, "--force": 0},
 }
 # Keys of `run --json` and the type of each (a dict: an object with at least these).
 RUN_KEYS = {
@@ -48,7 +49,8 @@ class BadModels(Case):
     def refused(self, path, *words, commands=COMMANDS):
         """Each command fails with one line that names the file and holds the words, and prints nothing else."""
         arguments = {"run": ("run", "-p", "hi", "-n", 1, "-m", path), "inspect": ("inspect", path),
-                     "tokenize": ("tokenize", "hi", "-m", path)}
+                     "tokenize": ("tokenize", "hi", "-m", path),
+                     "convert": ("convert", "-m", path, "--type", "f16", "-o", Places.scratch / "refused.gguf")}
         for command in commands:
             result = self.sereno(*arguments[command], code=(1, 2), timeout=20)
             self.assertEqual(result.out, "")
@@ -68,7 +70,8 @@ class BadModels(Case):
                 self.refused(path, word)
 
     def test_default_model_is_missing(self):
-        for command in (("run", "-p", "hi"), ("inspect",), ("tokenize", "hi")):
+        for command in (("run", "-p", "hi"), ("inspect",), ("tokenize", "hi"),
+                        ("convert", "--type", "f16", "-o", self.folder() / "out.gguf")):
             with self.subTest(command=command):
                 data = self.folder()
                 result = self.sereno(*command, code=(1, 2), env=support.clean_environment(XDG_DATA_HOME=data))
@@ -520,7 +523,8 @@ class Answers(Case):
         for arguments in (("run", "-p", "hi", "-n", 2, "-m", tiny_model()),
                           ("run", "-p", "hi", "-n", 2, "--json", "-m", tiny_model()),
                           ("inspect", tiny_model()), ("inspect", "--json", tiny_model()),
-                          ("tokenize", "hi", "-m", tiny_model())):
+                          ("tokenize", "hi", "-m", tiny_model()),
+                          ("convert", "-m", tiny_model(), "--type", "f16", "-o", self.folder() / "out.gguf")):
             with self.subTest(arguments), open("/dev/full", "w") as full:
                 done = subprocess.run([support.sereno_path(), *map(str, arguments)], stdout=full,
                                       stderr=subprocess.PIPE, env=support.clean_environment(), text=True)
@@ -547,6 +551,7 @@ class Answers(Case):
         self.sereno("run", "-p", "hi", "-n", 2, env=env)
         self.assertEqual(self.document(self.sereno("inspect", "--json", env=env).out)["path"], str(tiny_model()))
         self.sereno("tokenize", "hi", env=env)
+        self.sereno("convert", "--type", "f16", "-o", self.folder() / "out.gguf", env=env)
         result = self.sereno("run", "-p", "hi", "-m", "/none", code=1, env=env)  # -m counts more
         self.assertIn("/none", result.err)
 
@@ -557,12 +562,13 @@ class Answers(Case):
         self.assertRegex(log.read_text(), "loaded in")
         self.assertRegex(log.read_text(), STATISTICS)
         before = log.read_text()
-        for arguments in (("run", "-p", "hi"), ("inspect",), ("tokenize", "hi")):
+        for arguments in (("run", "-p", "hi"), ("inspect",), ("tokenize", "hi"),
+                          ("convert", "--type", "f16", "-o", self.folder() / "out.gguf")):
             model = ("/none",) if arguments[0] == "inspect" else ("-m", "/none")
             result = self.sereno(*arguments, *model, "--log-file", log, code=1)
             self.assertEqual((result.out, result.err), ("", ""))
         self.assertTrue(log.read_text().startswith(before))  # appended
-        self.assertEqual(log.read_text().count("'/none'"), 3)
+        self.assertEqual(log.read_text().count("'/none'"), 4)
         for bad in (self.folder(), "/no/such/folder/log"):
             self.assertIn(str(bad), self.run_tiny("-p", "hi", "--log-file", bad, code=(1, 2)).err)
 

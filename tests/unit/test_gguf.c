@@ -184,11 +184,13 @@ static void test_truncated_anywhere(void **state) {
 
 static void test_typed_reads(void **state) {
     (void)state;
-    const char *path = temporary_path("keys.gguf");
     gguf_writer *w;
+    char *data;
     size_t size;
+    FILE *memory = open_memstream(&data, &size);
     gguf *g;
-    assert_ok(gguf_writer_open(path, 5, 1, &w, err));
+    assert_non_null(memory);
+    assert_ok(gguf_writer_open(memory, "keys.gguf", 5, 1, &w, err));
     gguf_write_u32(w, "a.number", 7);
     gguf_write_f32(w, "a.float", 0.5f);
     gguf_write_bool(w, "a.bool", 1);
@@ -199,8 +201,8 @@ static void test_typed_reads(void **state) {
     gguf_write_tensor(w, "t", TENSOR_F32, 3, 0);
     gguf_write_data(w, (float[]){1, 2, 3}, 12);
     assert_ok(gguf_writer_close(&w, err));
-    uint8_t *data = read_whole(path, &size);
-    assert_ok(gguf_parse(path, data, size, &g, err));
+    fclose(memory);
+    assert_ok(gguf_parse("keys.gguf", (const uint8_t *)data, size, &g, err));
     uint32_t number;
     float real;
     bool flag;
@@ -227,27 +229,105 @@ static void test_typed_reads(void **state) {
     assert_memory_equal(gguf_find_tensor(g, "t")->data, ((float[]){1, 2, 3}), 12);
     gguf_close(&g);
     free(data);
-    remove(path);
 }
 
-static void test_writer_leaves_nothing_half_made(void **state) {
+/* A file with keys of every type, alone and in arrays, and a tensor of every number of dimensions. */
+static blob every_key(uint32_t alignment) {
+    static const uint8_t widths[GGUF_TYPE_COUNT] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+    static const uint8_t bytes[] = "\1\0\1 any bytes will do \xFF";
+    blob b = begin(3, GGUF_MAX_DIMS, 1 + 2 * (GGUF_TYPE_COUNT - 1));
+    for (uint32_t type = 0; type < GGUF_TYPE_COUNT; type++) {
+        char key[16];
+        if (type == GGUF_ARRAY) continue;
+        for (uint32_t count = 1; count < 4; count += 2) {
+            snprintf(key, sizeof key, "%s.%u", gguf_type_name((gguf_type)type), count);
+            put_string(&b, key);
+            put_u32(&b, count == 1 ? type : GGUF_ARRAY);
+            if (count > 1) put_u32(&b, type);
+            if (count > 1) put_u64(&b, count);
+            for (uint32_t i = 0; i < count; i++) {
+                if (type == GGUF_STRING) put_u64(&b, sizeof bytes - i);
+                put(&b, bytes, type == GGUF_STRING ? sizeof bytes - i : widths[type]);
+            }
+        }
+    }
+    put_string(&b, "general.alignment");
+    put_u32(&b, GGUF_UINT32);
+    put_u32(&b, alignment);
+    const uint64_t dims[GGUF_MAX_DIMS] = {32, 1, 2, 1};
+    uint64_t offset = 0;
+    for (uint32_t n = 1; n <= GGUF_MAX_DIMS; n++) {
+        char name[2] = {(char)('a' + n), '\0'};
+        put_tensor(&b, name, n, dims, TENSOR_Q4_0, offset);
+        offset += ((n > 2 ? 36 : 18) + (uint64_t)alignment - 1) / alignment * alignment;
+    }
+    while (b.size % alignment) put(&b, "", 1);
+    for (uint64_t i = 0; i < offset; i++) {
+        put(&b, "", 1);
+    }
+    return b;
+}
+
+/* Keys, dimensions and alignment of a file that was read are written as they were. */
+static void test_copies_are_equal(void **state) {
     (void)state;
-    const char *path = temporary_path("half.gguf");
+    for (uint32_t alignment = 8; alignment <= 256; alignment *= 2) {
+        blob b = every_key(alignment);
+        char *data;
+        size_t size;
+        FILE *memory = open_memstream(&data, &size);
+        gguf *g;
+        gguf_writer *w;
+        assert_non_null(memory);
+        assert_ok(gguf_parse("file.gguf", b.data, b.size, &g, err));
+        assert_ok(gguf_writer_open(memory, "copy.gguf", g->n_kv, g->n_tensors, &w, err));
+        gguf_writer_align(w, g->alignment);
+        for (size_t i = 0; i < g->n_kv; i++) {
+            gguf_write_kv(w, &g->kv[i]);
+        }
+        for (size_t i = 0; i < g->n_tensors; i++) {
+            gguf_write_tensor_like(w, &g->tensors[i], g->tensors[i].type);
+        }
+        for (size_t i = 0; i < g->n_tensors; i++) {
+            assert_true(gguf_write_data(w, g->tensors[i].data, g->tensors[i].size));
+        }
+        assert_ok(gguf_writer_close(&w, err));
+        fclose(memory);
+        assert_int_equal(size, b.size);
+        assert_memory_equal(data, b.data, size);
+        gguf_close(&g);
+        free(data);
+    }
+}
+
+static void test_writer_finds_mistakes(void **state) {
+    (void)state;
+    FILE *null = fopen("/dev/null", "wb"), *full = fopen("/dev/full", "wb");
     gguf_writer *w;
     sereno_error error = {0};
-    assert_ok(gguf_writer_open(path, 2, 0, &w, err));
+    assert_true(null && full && setvbuf(full, NULL, _IONBF, 0) == 0);
+    assert_ok(gguf_writer_open(null, "half.gguf", 2, 0, &w, err));
     gguf_write_u32(w, "only.one", 1);
     assert_int_equal(gguf_writer_close(&w, &error), SERENO_ERR_INVALID);
-    assert_non_null(strstr(error.message, "less was written"));
-    assert_null(fopen(path, "rb"));
-    assert_int_equal(gguf_writer_open("/nowhere/x.gguf", 0, 0, &w, &error), SERENO_ERR_IO);
+    assert_non_null(strstr(error.message, "'half.gguf': less was written"));
+    assert_ok(gguf_writer_open(full, "full.gguf", 0, 1, &w, err));
+    gguf_write_tensor(w, "t", TENSOR_F32, 1, 0);
+    assert_false(gguf_write_data(w, &(float){1}, sizeof(float)));
+    assert_int_equal(gguf_writer_close(&w, &error), SERENO_ERR_IO);
+    assert_non_null(strstr(error.message, "cannot write 'full.gguf': No space left"));
+    fclose(null);
+    fclose(full);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_header),      cmocka_unit_test(test_keys),
-        cmocka_unit_test(test_tensors),     cmocka_unit_test(test_truncated_anywhere),
-        cmocka_unit_test(test_typed_reads), cmocka_unit_test(test_writer_leaves_nothing_half_made),
+        cmocka_unit_test(test_header),
+        cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_tensors),
+        cmocka_unit_test(test_truncated_anywhere),
+        cmocka_unit_test(test_typed_reads),
+        cmocka_unit_test(test_copies_are_equal),
+        cmocka_unit_test(test_writer_finds_mistakes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

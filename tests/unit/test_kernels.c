@@ -7,6 +7,7 @@
 #include "pack.h"
 #include "rng.h"
 #include "support.h"
+#include "tensor_rows.h"
 
 enum { ROWS = 37, TOKENS = 19 };
 
@@ -71,7 +72,7 @@ static fixture open_fixture(rng *r, const kernels *isa, tensor_type type, int32_
         pack_tile(&f.m, type, f.tensor, tile);
     }
     for (int64_t row = 0; row < ROWS; row++) {
-        pack_unpack_row(type, f.tensor, row, columns, f.weights + row * columns);
+        tensor_row_read(type, f.tensor, row, columns, f.weights + row * columns);
     }
     size_t n = (size_t)(TOKENS * padded);
     f.x = (activations){.columns = columns,

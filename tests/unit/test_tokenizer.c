@@ -171,21 +171,23 @@ static void write_small(const small *s, gguf_writer *w) {
 }
 
 static int open_small(small s, sereno_tokenizer **t, sereno_error *err) {
-    const char *path = temporary_path("small.gguf");
     gguf_writer *w;
+    char *data;
     size_t size;
+    FILE *memory = open_memstream(&data, &size);
     gguf *g;
     if (s.n_types == 0) s.n_types = 258;
     if (!s.pre) s.pre = "gpt-2";
-    assert_int_equal(gguf_writer_open(path, (uint64_t)(8 + s.bos - (s.missing != NULL)), 0, &w, err), 0);
+    uint64_t n_kv = (uint64_t)(8 + s.bos - (s.missing != NULL));
+    assert_non_null(memory);
+    assert_int_equal(gguf_writer_open(memory, "small.gguf", n_kv, 0, &w, err), 0);
     write_small(&s, w);
     assert_int_equal(gguf_writer_close(&w, err), 0);
-    uint8_t *data = read_whole(path, &size);
-    assert_int_equal(gguf_parse("small.gguf", data, size, &g, err), 0);
+    fclose(memory);
+    assert_int_equal(gguf_parse("small.gguf", (const uint8_t *)data, size, &g, err), 0);
     int status = tokenizer_open(g, t, err);
     gguf_close(&g);
     free(data);
-    remove(path);
     return status;
 }
 

@@ -1,0 +1,177 @@
+#include "tensor_rows.h"
+
+#include <assert.h>
+#include <float.h>
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "half.h"
+
+enum { Q4_0_BYTES = 18, Q4_1_BYTES = 20, Q8_0_BYTES = 34, Q6K_BYTES = 210 };
+
+bool tensor_type_readable(tensor_type type) {
+    switch (type) {
+    case TENSOR_F32:
+    case TENSOR_F16:
+    case TENSOR_BF16:
+    case TENSOR_Q8_0:
+    case TENSOR_Q4_0:
+    case TENSOR_Q4_1:
+    case TENSOR_Q6_K: return true;
+    default: return false;
+    }
+}
+
+static uint16_t read_u16(const uint8_t *p) {
+    uint16_t value;
+    memcpy(&value, p, sizeof value);
+    return value;
+}
+
+/* Weights 4-bit as ggml stores them: byte j holds weight j and weight 16 + j. */
+static void read_nibbles(const uint8_t *p, quant_block *out) {
+    for (int j = 0; j < QUANT_BLOCK / 2; j++) {
+        out->weight[j] = (int8_t)(p[j] & 0x0F);
+        out->weight[j + QUANT_BLOCK / 2] = (int8_t)(p[j] >> 4);
+    }
+}
+
+/*
+ * Q6_K, 256 weights in 210 bytes: 128 B of low nibbles, 64 B of high bit pairs, 16 int8 sub-scales, a
+ * half scale. Each half of 128 weights: weight 32k + l has its low bits in nibble k / 2 of byte
+ * 32 * (k % 2) + l and its high bits in pair k of byte l (k = 0..3, l = 0..31). Source: ggml's format.
+ */
+static void read_q6k(const uint8_t *super, int block, quant_block *out) {
+    int half = block / 4, k = block % 4;
+    const uint8_t *low = super + 64 * half + 32 * (k % 2), *high = super + 128 + 32 * half;
+    const int8_t *sub_scales = (const int8_t *)super + 192 + 8 * half + 2 * k;
+    float scale = half_to_float(read_u16(super + 208));
+    for (int l = 0; l < QUANT_BLOCK; l++) {
+        int value = (low[l] >> (k / 2 * 4) & 0x0F) | (high[l] >> (2 * k) & 3) << 4;
+        out->weight[l] = (int8_t)(value - 32);
+    }
+    out->sub_scale[0] = scale * (float)sub_scales[0];
+    out->sub_scale[1] = scale * (float)sub_scales[1];
+}
+
+void quant_block_read(tensor_type type, const uint8_t *row, int32_t b, quant_block *out) {
+    const uint8_t *p = row;
+    switch (type) {
+    case TENSOR_Q4_0:
+        p += (size_t)b * Q4_0_BYTES;
+        out->scale = read_u16(p);
+        read_nibbles(p + 2, out);
+        break;
+    case TENSOR_Q4_1:
+        p += (size_t)b * Q4_1_BYTES;
+        out->scale = read_u16(p);
+        out->minimum = read_u16(p + 2);
+        read_nibbles(p + 4, out);
+        break;
+    case TENSOR_Q8_0:
+        p += (size_t)b * Q8_0_BYTES;
+        out->scale = read_u16(p);
+        memcpy(out->weight, p + 2, QUANT_BLOCK);
+        break;
+    case TENSOR_Q6_K: read_q6k(p + (size_t)(b / 8) * Q6K_BYTES, b % 8, out); break;
+    default: assert(0);
+    }
+}
+
+/* The value of weight c of a block. Q4_0 stores 0..15 for -8..7. */
+static float block_value(tensor_type type, const quant_block *block, int c) {
+    float weight = (float)block->weight[c];
+    switch (type) {
+    case TENSOR_Q4_0: return half_to_float(block->scale) * (weight - 8.0f);
+    case TENSOR_Q4_1: return half_to_float(block->scale) * weight + half_to_float(block->minimum);
+    case TENSOR_Q8_0: return half_to_float(block->scale) * weight;
+    default: return block->sub_scale[c / QUANT_SUB_BLOCK] * weight;
+    }
+}
+
+void tensor_row_read(tensor_type type, const uint8_t *tensor, int64_t row, int32_t columns, float *out) {
+    assert(tensor_type_readable(type));
+    const uint8_t *from = tensor + (size_t)row * (size_t)tensor_row_bytes(type, (uint64_t)columns);
+    if (type == TENSOR_F32) {
+        memcpy(out, from, (size_t)columns * sizeof *out);
+        return;
+    }
+    if (type == TENSOR_F16 || type == TENSOR_BF16) {
+        for (int32_t c = 0; c < columns; c++) {
+            uint16_t value = read_u16(from + (size_t)c * 2);
+            out[c] = type == TENSOR_F16 ? half_to_float(value) : bfloat_to_float(value);
+        }
+        return;
+    }
+    for (int32_t b = 0; b < columns / QUANT_BLOCK; b++) {
+        quant_block block;
+        quant_block_read(type, from, b, &block);
+        for (int c = 0; c < QUANT_BLOCK; c++) {
+            out[b * QUANT_BLOCK + c] = block_value(type, &block, c);
+        }
+    }
+}
+
+bool tensor_type_writable(tensor_type type) {
+    return type == TENSOR_F16 || type == TENSOR_Q8_0 || type == TENSOR_Q4_0;
+}
+
+/* Stores a number as a half; false when that is not finite. */
+static bool write_half(float value, uint8_t *p) {
+    uint16_t half = float_to_half(value);
+    memcpy(p, &half, sizeof half);
+    return (half & 0x7FFF) < 0x7C00;
+}
+
+/* Where the largest magnitude stands, the first of several; by bits, so that NaN is the largest of all. */
+static int32_t largest(const float *x) {
+    int32_t at = 0;
+    for (int32_t c = 1; c < QUANT_BLOCK; c++) {
+        if ((bits_of_float(x[c]) & 0x7FFFFFFF) > (bits_of_float(x[at]) & 0x7FFFFFFF)) at = c;
+    }
+    return at;
+}
+
+/* A scale whose inverse might overflow is 0 as a half, and with it all numbers of its block. */
+static float inverse(float scale) {
+    return fabsf(scale) >= FLT_MIN ? 1.0f / scale : 0.0f;
+}
+
+static int32_t write_q8_0(const float *x, uint8_t *p) {
+    int32_t at = largest(x);
+    float scale = fabsf(x[at]) / 127.0f, by = inverse(scale);
+    if (!write_half(scale, p)) return at;
+    for (int c = 0; c < QUANT_BLOCK; c++) {
+        p[2 + c] = (uint8_t)(int8_t)roundf(x[c] * by);
+    }
+    return -1;
+}
+
+/* The number of largest magnitude becomes -8, so that all 16 values are used; an equally large opposite one 7. */
+static int32_t write_q4_0(const float *x, uint8_t *p) {
+    int32_t at = largest(x);
+    float scale = x[at] / -8.0f, by = inverse(scale);
+    if (!write_half(scale, p)) return at;
+    for (int c = 0; c < QUANT_BLOCK / 2; c++) {
+        int low = (int)(x[c] * by + 8.5f), high = (int)(x[c + QUANT_BLOCK / 2] * by + 8.5f);
+        p[2 + c] = (uint8_t)((low < 15 ? low : 15) | (high < 15 ? high : 15) << 4);
+    }
+    return -1;
+}
+
+int32_t tensor_row_write(tensor_type type, const float *row, int32_t columns, uint8_t *out) {
+    assert(tensor_type_writable(type));
+    if (type == TENSOR_F16) {
+        for (int32_t c = 0; c < columns; c++) {
+            if (!write_half(row[c], out + (size_t)c * 2)) return c;
+        }
+        return -1;
+    }
+    for (int32_t c = 0; c < columns; c += QUANT_BLOCK) {
+        int32_t bad = type == TENSOR_Q8_0 ? write_q8_0(row + c, out) : write_q4_0(row + c, out);
+        if (bad >= 0) return c + bad;
+        out += type == TENSOR_Q8_0 ? Q8_0_BYTES : Q4_0_BYTES;
+    }
+    return -1;
+}
