@@ -143,44 +143,63 @@ static const char *const names[] = {"english", "code", "chinese", "emoji", "empt
 
 enum { N_NAMES = sizeof names / sizeof *names };
 
+/* What a width of activations may cost; docs/ARCHITECTURE.md, "Numbers", has what it does. */
+typedef struct tolerance {
+    int32_t activation_bits;
+    int mismatches_percent, wide_mismatches;
+    double kl;
+} tolerance;
+
 /* n_names: all, or all but the long one, which the slow kernels would take minutes for. */
-static void numbers_match(const char *isa, int n_names) {
+static void numbers_match(const char *isa, int n_names, const tolerance *allowed) {
     sereno_model *model = open_real_model();
     sereno_engine_options options = sereno_engine_defaults(model);
     sereno_engine *engine;
     score all = {0};
     options.n_threads = 2;
     options.isa = isa;
+    options.activation_bits = allowed->activation_bits;
     options.sched = SERENO_SCHED_NORMAL;
     assert_ok(sereno_engine_open(model, &options, &engine, err));
     for (int i = 0; i < n_names; i++) {
         golden g = open_golden(names[i]);
         score s = {0};
         force(engine, &g, &s);
-        print_message("%s, %-8s KL mean %.5f, max %.4f; %d of %d choices differ, widest margin %.3f nats\n", isa,
-                      names[i], s.kl_sum / s.steps, s.kl_max, s.mismatches, s.steps, s.widest);
+        print_message("%s, %d bits, %-8s KL mean %.5f, max %.4f; %d of %d choices differ, widest margin %.3f nats\n",
+                      isa, allowed->activation_bits, names[i], s.kl_sum / s.steps, s.kl_max, s.mismatches, s.steps,
+                      s.widest);
         all.steps += s.steps;
         all.mismatches += s.mismatches;
         all.wide_mismatches += s.wide_mismatches;
         all.kl_sum += s.kl_sum;
         close_golden(&g);
     }
-    print_message("%s: mean KL %.5f, %d of %d choices differ\n", isa, all.kl_sum / all.steps, all.mismatches,
-                  all.steps);
-    assert_int_equal(all.wide_mismatches, 0);
-    assert_true(all.mismatches * 100 <= all.steps);
-    assert_true(all.kl_sum / all.steps < 0.01);
+    print_message("%s, %d bits: mean KL %.5f, %d of %d choices differ\n", isa, allowed->activation_bits,
+                  all.kl_sum / all.steps, all.mismatches, all.steps);
+    assert_true(all.wide_mismatches <= allowed->wide_mismatches);
+    assert_true(all.mismatches * 100 <= all.steps * allowed->mismatches_percent);
+    assert_true(all.kl_sum / all.steps < allowed->kl);
     sereno_engine_close(&engine);
     sereno_model_close(&model);
 }
 
 static void test_numbers_on_each_isa(void **state) {
     (void)state;
+    static const tolerance by_default = {0, 1, 0, 0.0001};
     const kernels *isas[8];
     int n = kernels_available(isas, 8);
     for (int i = 0; i < n; i++) {
-        numbers_match(isas[i]->name, i == 0 ? N_NAMES : N_NAMES - 1);
+        numbers_match(isas[i]->name, i == 0 ? N_NAMES : N_NAMES - 1, &by_default);
     }
+}
+
+/* The narrow form, which larger models take by default, is as good as what other runtimes do: not exact. */
+static void test_numbers_with_8_bits(void **state) {
+    (void)state;
+    static const tolerance narrow = {8, 5, 3, 0.005};
+    const kernels *isa;
+    assert_ok(kernels_find(NULL, &isa, err));
+    numbers_match(isa->name, N_NAMES, &narrow);
 }
 
 static void test_prompt_tokens(void **state) {
@@ -202,6 +221,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_prompt_tokens),
         cmocka_unit_test(test_numbers_on_each_isa),
+        cmocka_unit_test(test_numbers_with_8_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
