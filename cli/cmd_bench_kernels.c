@@ -73,11 +73,12 @@ static void print_document(const kernels_result *result, const kernels_options *
     json_t *document = bench_document(), *kernels = json_array();
     for (size_t i = 0; i < result->n; i++) {
         const kernels_cell *c = &result->cells[i];
-        json_array_append_new(
-            kernels, json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:f, s:f, s:b, s:s, s:f}", "isa", c->isa, "type",
-                               name_of(c->type), "activation_bits", c->activation_bits, "rows", c->shape.rows, "cols",
-                               c->shape.columns, "batch", c->batch, "gmacs", c->gmacs, "gbs", c->gbs, "cached",
-                               c->cached, "variant", c->variant, "data_mib", (double)c->data_bytes / (1 << 20)));
+        json_array_append_new(kernels,
+                              json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:f, s:f, s:b, s:i, s:f}", "isa", c->isa,
+                                        "type", name_of(c->type), "activation_bits", c->activation_bits, "rows",
+                                        c->shape.rows, "cols", c->shape.columns, "batch", c->batch, "gmacs", c->gmacs,
+                                        "gbs", c->gbs, "cached", c->cached, "prefetch_bytes", c->prefetch_bytes,
+                                        "data_mib", (double)c->data_bytes / (1 << 20)));
     }
     json_object_set_new(document, "threads", json_integer(o->n_threads));
     json_object_set_new(document, "repeats", json_integer(o->repeats));
@@ -91,7 +92,7 @@ static void print_table(const kernels_result *result, const kernels_options *o) 
     printf("GMAC/s by batch, and GB/s of weights at batch %d; %d thread%s, best of %d\n", o->batches[0], o->n_threads,
            o->n_threads > 1 ? "s" : "", o->repeats);
     puts("cached: rows of the shape that fit into 256 KiB, again and again; streamed: copies of all of it\n");
-    printf("%-9s %-5s %4s %-12s %-9s", "isa", "type", "bits", "shape", "data");
+    printf("%-9s %-5s %4s %-12s %8s %-9s", "isa", "type", "bits", "shape", "prefetch", "data");
     for (int b = 0; b < o->n_batches; b++) {
         printf(" %7d", o->batches[b]);
     }
@@ -100,7 +101,7 @@ static void print_table(const kernels_result *result, const kernels_options *o) 
         const kernels_cell *c = &result->cells[i];
         char shape[32];
         snprintf(shape, sizeof shape, "%dx%d", c->shape.rows, c->shape.columns);
-        printf("%-9s %-5s %4d %-12s %-9s", c->isa, name_of(c->type), c->activation_bits, shape,
+        printf("%-9s %-5s %4d %-12s %8d %-9s", c->isa, name_of(c->type), c->activation_bits, shape, c->prefetch_bytes,
                c->cached ? "cached" : "streamed");
         for (int b = 0; b < o->n_batches; b++) {
             printf(" %7.1f", c[b].gmacs);
@@ -116,6 +117,7 @@ typedef struct kernels_arguments {
     option_list shapes;
     option_numbers batches;
     int32_t n_threads, repeats, sample_ms, buffer_mib;
+    bool ablate;
 } kernels_arguments;
 
 static int run_bench(const command_line *cl, const kernels_arguments *a) {
@@ -134,6 +136,7 @@ static int run_bench(const command_line *cl, const kernels_arguments *a) {
     o.buffer_bytes = (size_t)a->buffer_mib << 20;
     o.sample_ns = (uint64_t)a->sample_ms * 1000000;
     o.repeats = a->repeats;
+    o.ablate = a->ablate;
     bench_command b;
     if (!bench_begin(&b, &a->common, cl->command)) return EXIT_FAILED;
     o.watch = bench_watch_of(&b);
@@ -169,6 +172,8 @@ int cmd_bench_kernels(int argc, char **argv) {
          0, 0, NULL, NULL},
         {OPTION_NUMBERS, "--batches", "LIST", &a.batches, "tokens multiplied together; default 1,2,4,8,16,32", 1, 32,
          NULL, NULL},
+        {OPTION_FLAG, "--ablate", NULL, &a.ablate,
+         "also without prefetching of weights, and with other distances than the default", 0, 0, NULL, NULL},
         {OPTION_INT, "-t, --threads", "N", &a.n_threads, "threads; default 1: the kernel's own rate", 1,
          SERENO_THREADS_MAX, NULL, NULL},
         {OPTION_INT, "--repeats", "N", &a.repeats, "the best of N counts; default 3", 1, 10000, NULL, NULL},
@@ -181,7 +186,7 @@ int cmd_bench_kernels(int argc, char **argv) {
         {0},
     };
     const command_line cl = {"sereno bench kernels", "rates of the products: instruction set, type, shape, batch", "",
-                             "  sereno bench kernels --types q4_0 --shape 8192x2048\n"
+                             "  sereno bench kernels --types q4_0 --shape 8192x2048 --ablate\n"
                              "  sereno bench kernels --isa portable --json | jq '.kernels[] | select(.cached)'\n",
                              options};
     int n = options_parse(&cl, argc, argv, NULL, 0);

@@ -28,7 +28,7 @@ static void print_document(const memory_result *result, const memory_options *o)
 }
 
 static void print_table(const memory_result *result, const memory_options *o, bool all_loops) {
-    printf("%s kernels, a buffer of %zu MiB, best of %d\n\nthreads   read GB/s  loop\n", result->isa,
+    printf("%s kernels, a buffer of %zu MiB, median of %d\n\nthreads   read GB/s  loop\n", result->isa,
            o->buffer_bytes >> 20, o->repeats);
     for (int n = 1; n <= result->n; n++) {
         const read_rates *rates = &result->reads[n - 1];
@@ -44,7 +44,7 @@ static void print_table(const memory_result *result, const memory_options *o, bo
 int cmd_bench_memory(int argc, char **argv) {
     common_options common = {0};
     int32_t n_threads = cpu_count() < SERENO_THREADS_MAX ? cpu_count() : SERENO_THREADS_MAX;
-    int32_t buffer_mib = 512, repeats = 5;
+    int32_t buffer_mib = 512, repeats = 9;
     const char *isa = NULL;
     const option options[] = {
         {OPTION_INT, "-t, --threads", "N", &n_threads,
@@ -52,7 +52,7 @@ int cmd_bench_memory(int argc, char **argv) {
          SERENO_THREADS_MAX, NULL, NULL},
         {OPTION_INT, "--buffer-mib", "N", &buffer_mib,
          "read so much; default 512: far more than the last-level cache should hold", 1, 1 << 20, NULL, NULL},
-        {OPTION_INT, "--repeats", "N", &repeats, "the best of N counts; default 5", 1, 10000, NULL, NULL},
+        {OPTION_INT, "--repeats", "N", &repeats, "the median of N reads counts; default 9", 1, 10000, NULL, NULL},
         {OPTION_TEXT, "--isa", "NAME", &isa, "kernels to read with; default $SERENO_ISA, else the best of this machine",
          0, 0, NULL, NULL},
         COMMON_OPTIONS(common),

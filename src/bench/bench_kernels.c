@@ -10,13 +10,12 @@
 
 enum { ISAS_MAX = 8, SPIN_US = 50 };
 
-/*
- * Ways to run a kernel that are compared. For `--ablate`: further rows, each with one thing switched off, once
- * kernels take such a switch (the prefetch distance); `multiply` of bench_product.c passes it on.
- */
-static const struct { const char *name; } variants[] = {{"default"}};
+/* Prefetch distances to measure with; the default alone, unless they are to be compared. */
+static const int32_t distances[] = {PACK_PREFETCH_BYTES, 0, 1152, 2304, 4608, 18432};
 
-enum { N_VARIANTS = sizeof variants / sizeof *variants };
+static int count_distances(const kernels_options *o) {
+    return o->ablate ? (int)(sizeof distances / sizeof *distances) : 1;
+}
 
 /* ---- Random weights ---- */
 
@@ -101,13 +100,14 @@ static int measure_matrix(state *s, tensor_type type, kernels_shape shape, seren
     int32_t n_copies = 1;
     int bits[PRODUCT_FORMS_MAX];
     int status = open_matrix(s->options, type, shape, &whole, &storage, &n_copies, err);
-    packed_matrix part = product_cached_part(&whole);
-    int n_forms = product_forms(whole.format, bits);
-    for (int i = 0; i < s->n_isas * n_forms * N_VARIANTS && !status; i++) {
-        int variant = i % N_VARIANTS, form = i / N_VARIANTS % n_forms;
-        const kernels *k = s->isas[i / (N_VARIANTS * n_forms)];
+    int n_forms = product_forms(whole.format, bits), n_distances = count_distances(s->options);
+    for (int i = 0; i < s->n_isas * n_forms * n_distances && !status; i++) {
+        int form = i / n_distances % n_forms;
+        const kernels *k = s->isas[i / (n_distances * n_forms)];
+        whole.prefetch_bytes = distances[i % n_distances];
+        packed_matrix part = product_cached_part(&whole);
         kernels_cell cell = {
-            .variant = variants[variant].name, .type = type, .activation_bits = bits[form], .shape = shape};
+            .prefetch_bytes = whole.prefetch_bytes, .type = type, .activation_bits = bits[form], .shape = shape};
         cell.cached = true;
         status = measure_batches(s, cell, k, &part, 1, form, err);
         cell.cached = false;
@@ -133,7 +133,8 @@ static int open_cells(state *s, sereno_error *err) {
             s->result->n_skipped++;
             continue;
         }
-        s->capacity += (size_t)product_forms(format, bits) * (size_t)s->n_isas * N_VARIANTS * (size_t)o->n_batches * 2;
+        s->capacity += (size_t)product_forms(format, bits) * (size_t)s->n_isas * (size_t)count_distances(o) *
+                       (size_t)o->n_batches * 2;
     }
     if (s->capacity == 0) {
         return err_set(err, SERENO_ERR_INVALID, "no type's blocks divide the columns of a shape: nothing to measure");

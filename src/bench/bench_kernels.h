@@ -26,11 +26,13 @@ typedef struct kernels_options {
     size_t buffer_bytes; /* streamed data: copies of the matrix that fill about this much, at least one */
     uint64_t sample_ns;  /* how long a repetition takes at least */
     int repeats;         /* the best counts; at least 1 */
+    bool ablate;         /* prefetch distances one after the other instead of the default alone */
     bench_watch watch;
 } kernels_options;
 
 typedef struct kernels_cell {
-    const char *isa, *variant;
+    const char *isa;
+    int32_t prefetch_bytes; /* how far ahead the kernel asks for weights; 0: it does not */
     tensor_type type;
     int activation_bits; /* 32: floats as they are */
     kernels_shape shape;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "errors.h"
+#include "samples.h"
 
 enum { CHUNK_BYTES = 1 << 20, LINE_BYTES = 64, SPIN_US = 50, LATENCY_LOADS = 1 << 17 };
 
@@ -54,8 +55,18 @@ void memory_read_once(team *team, const kernels *k, const region *buffer, read_r
         reading r = {.kernels = k, .buffer = buffer, .loop = &read_loops[i]};
         uint64_t start = now_ns();
         team_run(team, read_chunk, &r, (int32_t)(chunks < TEAM_TILES_MAX ? chunks : TEAM_TILES_MAX));
-        double gbs = (double)buffer->size / (double)(now_ns() - start + 1);
-        if (gbs > rates->gbs[i]) rates->gbs[i] = gbs;
+        rates->sample[i][rates->n % READ_SAMPLES] = (double)buffer->size / (double)(now_ns() - start + 1);
+    }
+    rates->n++;
+}
+
+void memory_settle(read_rates *rates) {
+    size_t n = (size_t)(rates->n < READ_SAMPLES ? rates->n : READ_SAMPLES);
+    for (int i = 0; i < READ_LOOPS; i++) {
+        double sorted[READ_SAMPLES];
+        memcpy(sorted, rates->sample[i], sizeof sorted);
+        samples_sort(sorted, n);
+        rates->gbs[i] = samples_quantile(sorted, n, 0.5);
         if (rates->gbs[i] > rates->gbs[rates->best]) rates->best = i;
     }
 }
@@ -132,6 +143,7 @@ static int read_with(const memory_options *o, const kernels *k, const region *bu
         watch_progress(&o->watch, repeats * (uint64_t)(n - 1) + (uint64_t)i + 1, repeats * (uint64_t)o->n_threads);
         if (watch_cancelled(&o->watch)) status = err_set(err, SERENO_ERR_ABANDONED, "the bench was cancelled");
     }
+    memory_settle(rates);
     team_close(&team);
     return status;
 }

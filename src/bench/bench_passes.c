@@ -11,7 +11,7 @@
 #include "rng.h"
 #include "samples.h"
 
-enum { LIMIT_REPEATS = 5, LIMIT_BATCH = PRODUCT_BATCH_MAX, LIMIT_SAMPLE_NS = 10000000, KERNELS_MAX = 32 };
+enum { LIMIT_BATCH = PRODUCT_BATCH_MAX, LIMIT_SAMPLE_NS = 10000000, KERNELS_MAX = 32 };
 enum { CONTEXT_SEQUENCE, PREFILL_SEQUENCE, SEQUENCES };
 
 /* One kernel of the model: what the matrices of a format and width have in common. */
@@ -101,19 +101,14 @@ static int open_limit(state *s, sereno_error *err) {
     return status;
 }
 
-static int measure_limit(state *s, sereno_error *err) {
+/* One round of what the limit is made of. */
+static void sample_limit(state *s) {
     const native_engine *e = native_of(s);
-    int status = SERENO_OK;
-    for (int i = 0; i < LIMIT_REPEATS && !status; i++) {
-        memory_read_once(e->team, e->kernels, &s->buffer, &s->reads);
-        status = advance(s, err);
-        for (int k = 0; k < s->n_kernels && !status; k++) {
-            product_rate rate =
-                product_measure(&s->kernels[k].bench, LIMIT_BATCH, LIMIT_SAMPLE_NS, 1, &s->options->watch);
-            if (rate.gmacs > s->kernels[k].best_gmacs) s->kernels[k].best_gmacs = rate.gmacs;
-        }
+    memory_read_once(e->team, e->kernels, &s->buffer, &s->reads);
+    for (int k = 0; k < s->n_kernels; k++) {
+        product_rate rate = product_measure(&s->kernels[k].bench, LIMIT_BATCH, LIMIT_SAMPLE_NS, 1, &s->options->watch);
+        if (rate.gmacs > s->kernels[k].best_gmacs) s->kernels[k].best_gmacs = rate.gmacs;
     }
-    return status;
 }
 
 static void evaluate_limit(state *s) {
@@ -121,6 +116,7 @@ static void evaluate_limit(state *s) {
     for (int k = 0; k < s->n_kernels; k++) {
         seconds += s->kernels[k].macs / s->kernels[k].best_gmacs;
     }
+    memory_settle(&s->reads);
     s->result->read_gbs = s->reads.gbs[s->reads.best];
     s->result->read_loop = read_loops[s->reads.best].name;
     s->result->gmacs = s->result->weight_macs / seconds * s->result->info.n_threads;
@@ -210,6 +206,7 @@ static int measure_passes(state *s, sereno_error *err) {
     }
     if (!status) status = open_recordings(s, err);
     for (int repeat = 0; repeat < o->repeats && !status; repeat++) {
+        sample_limit(s);
         for (int i = 0; i < o->n_batches && !status; i++) {
             status = sample_batch(s, i, repeat, err);
         }
@@ -321,8 +318,8 @@ static int open_result(state *s, sereno_error *err) {
     }
     result->prefill_tokens = o->prefill;
     result->prefill.ms = malloc((size_t)o->prefill_repeats * sizeof(double));
-    s->total = 2 * LIMIT_REPEATS + (uint64_t)o->n_batches * (uint64_t)(o->repeats + 1) +
-               (o->prefill > 0 ? (uint64_t)o->prefill_repeats : 0);
+    s->total =
+        (uint64_t)o->n_batches * (uint64_t)(o->repeats + 1) + (o->prefill > 0 ? (uint64_t)o->prefill_repeats : 0);
     return result->prefill.ms ? SERENO_OK : err_no_memory(err, "the samples", size);
 }
 
@@ -336,9 +333,7 @@ int bench_passes(const passes_options *o, passes_result *out, sereno_error *err)
     if (!status) status = open_engine(s, err);
     if (!status) status = open_limit(s, err);
     if (!status) status = memory_buffer_open(&s->buffer, o->buffer_bytes, err);
-    if (!status) status = measure_limit(s, err);
     if (!status) status = measure_passes(s, err);
-    if (!status) status = measure_limit(s, err);
     if (!status) status = evaluate(s, err);
     for (int i = 0; i < s->n_kernels; i++) {
         product_close(&s->kernels[i].bench);

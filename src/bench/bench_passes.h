@@ -8,7 +8,8 @@
  *
  * The limit counts products only (no attention, no norms, no quantising): the greater of weight bytes at the
  * best rate of a read loop with the engine's own threads, and multiply-adds at the kernels' own rate at
- * batch 32 on cached data times the threads. Both are measured before and after the passes; the better counts.
+ * batch 32 on cached data times the threads. Both are measured in each repeat, between the passes; of the read
+ * rate the median counts, as of the passes, of the kernels the best.
  * A model that fits into a cache may be faster than its limit, which is one of memory.
  * Thread: one, which becomes the engine's owner and takes its scheduling class for good.
  */

@@ -97,9 +97,12 @@ INLINE __m512 load_floats(pack_format format, const uint8_t *p) {
                                 : load_bfloats(p);
 }
 
-/* Asks for what lies where `data` does, later in the stream. */
-INLINE void prefetch(const packed_matrix *w, const uint8_t *data) {
-    _mm_prefetch((const char *)data + w->prefetch_bytes, _MM_HINT_T0);
+/*
+ * Asks for what lies where `data` does, later in the stream, into the second-level cache. `work` is how often a byte is
+ * multiplied: where it is hardly at all the machine's own prefetchers keep up, and asking costs more than it brings.
+ */
+INLINE void prefetch(const packed_matrix *w, int work, const uint8_t *data) {
+    if (work > 2) _mm_prefetch((const char *)data + w->prefetch_bytes, _MM_HINT_T1);
 }
 
 /* Float weights: two running sums, over even and odd columns, hide the latency of the additions. */
@@ -115,8 +118,8 @@ INLINE void group_float(pack_format format, const packed_matrix *w, int32_t tile
     int32_t c = 0;
     for (; c + 1 < w->columns; c += 2, data += 2 * bytes) {
         __m512 first = load_floats(format, data), second = load_floats(format, data + bytes);
-        prefetch(w, data);
-        if (format == PACK_F32) prefetch(w, data + 64);
+        prefetch(w, n + 1, data);
+        if (format == PACK_F32) prefetch(w, n + 1, data + 64);
         UNROLL
         for (int i = 0; i < n; i++) {
             const float *x = value + (int64_t)i * w->columns + c;
@@ -203,7 +206,7 @@ INLINE void block_nibbles(bool with_minimum, int planes, const packed_matrix *w,
         __m512i both = _mm512_load_si512(data + 64 * v);
         weight[v] = _mm512_and_si512(both, mask);
         weight[v + 4] = _mm512_and_si512(_mm512_srli_epi16(both, 4), mask);
-        prefetch(w, data + 64 * v);
+        prefetch(w, planes * n, data + 64 * v);
     }
     UNROLL
     for (int i = 0; i < n; i++) {
@@ -211,7 +214,7 @@ INLINE void block_nibbles(bool with_minimum, int planes, const packed_matrix *w,
     }
     dot_group(planes, g, n, weight, 8, block * PACK_BLOCK, dot);
     __m512 scale = load_halves(pair + PACK_Q4_SCALES + which * PACK_HALVES);
-    if (which == 0) prefetch(w, pair + PACK_Q4_SCALES);
+    if (which == 0) prefetch(w, planes * n, pair + PACK_Q4_SCALES);
     UNROLL
     for (int i = 0; i < n; i++) {
         __m512 token_scale = _mm512_mul_ps(scale, _mm512_set1_ps(g->token[i].scale[block]));
@@ -219,7 +222,7 @@ INLINE void block_nibbles(bool with_minimum, int planes, const packed_matrix *w,
     }
     if (!with_minimum) return;
     __m512 minimum = load_halves(pair + PACK_Q4M_MINIMA + which * PACK_HALVES);
-    if (which == 0) prefetch(w, pair + PACK_Q4M_MINIMA);
+    if (which == 0) prefetch(w, planes * n, pair + PACK_Q4M_MINIMA);
     UNROLL
     for (int i = 0; i < n; i++) {
         g->row[i] = _mm512_fmadd_ps(minimum, _mm512_set1_ps(g->token[i].scaled_sum[block]), g->row[i]);
@@ -251,7 +254,7 @@ INLINE void block_bytes(bool sub_scales, int planes, const packed_matrix *w, con
         for (int v = 0; v < 4; v++) {
             const uint8_t *at = data + 256 * half + 64 * v;
             weight[v] = _mm512_xor_si512(_mm512_load_si512(at), flip);
-            prefetch(w, at);
+            prefetch(w, planes * n, at);
         }
         UNROLL
         for (int i = 0; i < n; i++) {
@@ -259,8 +262,8 @@ INLINE void block_bytes(bool sub_scales, int planes, const packed_matrix *w, con
         }
         dot_group(planes, g, n, weight, 4, block * PACK_BLOCK + half * PACK_SUB_BLOCK, dot);
         const uint8_t *scales = pair + PACK_Q8_SCALES;
-        if (sub_scales) prefetch(w, scales + (2 * which + half) * PACK_FLOATS);
-        else if (which == 0 && half == 0) prefetch(w, scales);
+        if (sub_scales) prefetch(w, planes * n, scales + (2 * which + half) * PACK_FLOATS);
+        else if (which == 0 && half == 0) prefetch(w, planes * n, scales);
         __m512 scale = sub_scales
                            ? _mm512_load_ps((const float *)(const void *)(scales + (2 * which + half) * PACK_FLOATS))
                            : load_halves(scales + which * PACK_HALVES);

@@ -48,7 +48,7 @@ enum {
     PACK_FLOATS = 64, /* 16 float scales: of each 16 columns in turn */
 };
 
-enum { PACK_PREFETCH_BYTES = 2304 }; /* the default distance */
+enum { PACK_PREFETCH_BYTES = 9216 }; /* the default distance */
 
 typedef enum pack_format {
     PACK_F32,
