@@ -20,7 +20,7 @@ typedef struct passes_arguments {
     machine_options machine;
     const char *model, *isa;
     option_numbers batches;
-    int32_t context, repeats, prefill, prefill_repeats, buffer_mib;
+    int32_t context, repeats, prefill, prefill_repeats, buffer_mib, prefetch, prefetch_next;
 } passes_arguments;
 
 /* Share of a row's time that passed outside of subgraphs. */
@@ -130,6 +130,8 @@ static int measure(bench_command *b, const passes_arguments *a, sereno_model *mo
     };
     machine_apply(&a->machine, &o.engine);
     o.engine.isa = machine_isa(a->isa);
+    if (a->prefetch >= 0) o.engine.prefetch_bytes = (uint32_t)a->prefetch;
+    if (a->prefetch_next >= 0) o.engine.prefetch_next_bytes = (uint32_t)a->prefetch_next;
     o.engine.progress = bench_on_load;
     o.engine.progress_ctx = b;
     for (int i = 0; i < a->batches.n; i++) {
@@ -167,7 +169,9 @@ int cmd_bench_passes(int argc, char **argv) {
                           .repeats = 25,
                           .prefill = 512,
                           .prefill_repeats = 5,
-                          .buffer_mib = 512};
+                          .buffer_mib = 512,
+                          .prefetch = -1,
+                          .prefetch_next = -1};
     const option options[] = {
         {OPTION_TEXT, "-m, --model", "PATH", &a.model,
          "GGUF file; default $SERENO_MODEL, else the model that tools/get-model fetched", 0, 0, NULL, NULL},
@@ -184,6 +188,11 @@ int cmd_bench_passes(int argc, char **argv) {
         {OPTION_INT, "--buffer-mib", "N", &a.buffer_mib,
          "read so much to learn the memory's rate; default 512: far more than the last-level cache should hold", 1,
          1 << 20, NULL, NULL},
+        {OPTION_INT, "--prefetch", "BYTES", &a.prefetch,
+         "how far ahead kernels ask for weights, 0 not; default 9216. To see what it brings", 0, 16 << 20, NULL, NULL},
+        {OPTION_INT, "--prefetch-next", "BYTES", &a.prefetch_next,
+         "how much of what the next subgraph reads is asked for while one runs, 0 nothing; default 262144", 0, 16 << 20,
+         NULL, NULL},
         {OPTION_HEADING, NULL, NULL, NULL, "machine", 0, 0, NULL, NULL},
         MACHINE_OPTIONS(a.machine),
         {OPTION_TEXT, "--isa", "NAME", &a.isa, "kernels to use; default $SERENO_ISA, else the best of this machine", 0,

@@ -8,7 +8,7 @@
 #include "errors.h"
 #include "timing.h"
 
-enum { SEQUENCES_MAX = 64, SAMPLE_INTERVAL_NS = 2000000 };
+enum { SEQUENCES_MAX = 64, SAMPLE_INTERVAL_NS = 2000000, PREFETCH_MAX = 16 << 20 };
 
 static native_engine *native(sereno_engine *e) {
     return (native_engine *)(void *)e;
@@ -245,7 +245,7 @@ static const sereno_engine_ops native_ops = {
 /* ---- Opening ---- */
 
 sereno_engine_options sereno_engine_defaults(const sereno_model *model) {
-    enum { CTX_DEFAULT = 4096 };
+    enum { CTX_DEFAULT = 4096, PREFETCH_NEXT_BYTES = 256 << 10 };
     uint32_t trained = sereno_model_describe(model)->n_ctx_train;
     return (sereno_engine_options){
         .n_threads = 1,
@@ -254,6 +254,8 @@ sereno_engine_options sereno_engine_defaults(const sereno_model *model) {
         .sched = SERENO_SCHED_IDLE,
         .subgraph_us_max = 1000,
         .spin_us_max = 50,
+        .prefetch_bytes = PACK_PREFETCH_BYTES,
+        .prefetch_next_bytes = PREFETCH_NEXT_BYTES,
     };
 }
 
@@ -271,6 +273,8 @@ static int check_options(const sereno_model_info *m, const sereno_engine_options
         (status = check_range("the longest subgraph in microseconds", o->subgraph_us_max, 50, 1000000, err)) ||
         (status = check_range("the longest spin in microseconds", o->spin_us_max, 0, 10000, err)) ||
         (status = check_range("the width of activations in bits", o->activation_bits, 0, 16, err)) ||
+        (status = check_range("the distance of prefetching", o->prefetch_bytes, 0, PREFETCH_MAX, err)) ||
+        (status = check_range("prefetching for the next subgraph", o->prefetch_next_bytes, 0, PREFETCH_MAX, err)) ||
         (status = check_range("the scheduling class", o->sched, SERENO_SCHED_IDLE, SERENO_SCHED_NORMAL, err))) {
         return status;
     }
@@ -299,6 +303,7 @@ static int open_parts(native_engine *e, const sereno_engine_options *o, sereno_e
     e->pending = calloc((size_t)o->n_sequences, sizeof *e->pending);
     if (!e->pending || !region_open(&e->logits, logits_bytes, REGION_SPARSE))
         return err_no_memory(err, "logits", logits_bytes);
+    e->prefetch_next_bytes = o->prefetch_next_bytes;
     e->info = (sereno_engine_info){
         .isa = e->kernels->name,
         .n_vocab = (int32_t)m->n_vocab,

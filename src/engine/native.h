@@ -46,6 +46,7 @@ typedef struct native_engine {
     weights weights;
     plan_set plans;
     kv_cache kv;
+    size_t prefetch_next_bytes;
     scratch scratch;
     /* The last pass. */
     placed_input inputs[BATCH_MAX];

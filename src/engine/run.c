@@ -7,7 +7,7 @@
 #include "ops.h"
 #include "tensor_rows.h"
 
-enum { CLAIMS_PER_THREAD = 8, ALIGN_FLOATS = 16 };
+enum { ALIGN_FLOATS = 16, CACHE_LINE = 64 };
 
 static size_t padded(size_t n) {
     return (n + ALIGN_FLOATS - 1) / ALIGN_FLOATS * ALIGN_FLOATS;
@@ -61,28 +61,72 @@ void scratch_close(scratch *s) {
     *s = (scratch){0};
 }
 
-/* Splits [begin, end) into runs for the team to claim, and calls fn for each index. */
+/*
+ * What the next subgraph will read, asked for while this one runs: `n` pieces of `bytes`, `stride` apart. Each claim
+ * asks for its share.
+ */
+typedef struct lookahead {
+    const uint8_t *base;
+    size_t stride, bytes;
+    int32_t n;
+} lookahead;
+
+static void ask_for_share(const lookahead *l, int32_t share, int32_t n_shares) {
+    size_t lines = l->bytes / CACHE_LINE, all = lines * (size_t)l->n;
+    for (size_t i = all * (size_t)share / (size_t)n_shares; i < all * ((size_t)share + 1) / (size_t)n_shares; i++) {
+        __builtin_prefetch(l->base + i / lines * l->stride + i % lines * CACHE_LINE, 0, 2);
+    }
+}
+
+/*
+ * Splits [begin, end) into runs for the team to claim, and calls `each` for every index. Each member may claim one long
+ * run, two thirds of its share; the rest is in short ones, for whoever is ahead. Claims cost, and so does asking ahead
+ * for weights past the end of a run.
+ */
 typedef struct split {
     native_engine *e;
     void (*each)(native_engine *e, void *ctx, int32_t index, int32_t member);
     void *ctx;
-    int32_t begin, end, chunk;
+    int32_t begin, end, n_long, n_runs;
+    lookahead next;
 } split;
 
-static void run_chunk(void *ctx, int32_t chunk, int32_t member) {
+enum { SHORT_RUNS = 2, LONG_RUN = 4 }; /* short runs a member; length of a long one in short ones */
+
+/* Where run `index` begins. */
+static int32_t run_begin(const split *s, int32_t index) {
+    int64_t n = s->end - s->begin, parts = s->n_long * (LONG_RUN - 1) + s->n_runs;
+    int64_t before = index < s->n_long ? index * LONG_RUN : s->n_long * (LONG_RUN - 1) + index;
+    return s->begin + (int32_t)(n * before / parts);
+}
+
+static void claim_run(void *ctx, int32_t index, int32_t member) {
     split *s = ctx;
-    int32_t from = s->begin + chunk * s->chunk;
-    int32_t to = from + s->chunk < s->end ? from + s->chunk : s->end;
-    for (int32_t i = from; i < to; i++) {
+    if (s->next.n > 0) ask_for_share(&s->next, index, s->n_runs);
+    for (int32_t i = run_begin(s, index), end = run_begin(s, index + 1); i < end; i++) {
         s->each(s->e, s->ctx, i, member);
     }
 }
 
+static void for_each_ahead(native_engine *e, int32_t begin, int32_t end,
+                           void (*each)(native_engine *e, void *ctx, int32_t index, int32_t member), void *ctx,
+                           lookahead next) {
+    int32_t n = end - begin, n_threads = team_size(e->team);
+    bool few = n < n_threads * (LONG_RUN + SHORT_RUNS);
+    split s = {.e = e,
+               .each = each,
+               .ctx = ctx,
+               .begin = begin,
+               .end = end,
+               .n_long = few ? 0 : n_threads,
+               .n_runs = few ? n : n_threads * (1 + SHORT_RUNS),
+               .next = next};
+    team_run(e->team, claim_run, &s, s.n_runs);
+}
+
 static void for_each(native_engine *e, int32_t begin, int32_t end,
                      void (*each)(native_engine *e, void *ctx, int32_t index, int32_t member), void *ctx) {
-    int32_t n = end - begin, claims = team_size(e->team) * CLAIMS_PER_THREAD;
-    split s = {e, each, ctx, begin, end, (n + claims - 1) / claims};
-    if (n > 0) team_run(e->team, run_chunk, &s, (n + s.chunk - 1) / s.chunk);
+    for_each_ahead(e, begin, end, each, ctx, (lookahead){0});
 }
 
 /* A product of the inputs in scratch.act with the matrices of a subgraph. */
@@ -110,9 +154,31 @@ static void product_tile(native_engine *e, void *ctx, int32_t tile, int32_t memb
     }
 }
 
+/* Keys and values of a layer, of the first input's sequence: as many of the first positions as may be asked for. */
+static lookahead kv_ahead(const native_engine *e, int32_t layer) {
+    const placed_input *in = &e->inputs[0];
+    size_t row = (size_t)e->kv.head_dim * sizeof(uint16_t), most = e->prefetch_next_bytes / (2 * (size_t)e->kv.n_heads);
+    size_t bytes = (size_t)in->n_contiguous * row;
+    const uint16_t *keys = kv_keys(&e->kv, in->sequence, layer, 0);
+    return (lookahead){.base = (const uint8_t *)keys,
+                       .stride = (size_t)e->kv.n_slots * row,
+                       .bytes = (bytes < most ? bytes : most) / CACHE_LINE * CACHE_LINE,
+                       .n = most > 0 ? 2 * e->kv.n_heads : 0};
+}
+
+/* Weights of the output projection. */
+static lookahead weights_ahead(const native_engine *e, int32_t layer) {
+    const packed_matrix *m = &e->weights.layers[layer].matrix[WEIGHT_ATTN_OUT];
+    size_t bytes = pack_bytes(m);
+    return (lookahead){.base = m->data,
+                       .bytes = bytes < e->prefetch_next_bytes ? bytes : e->prefetch_next_bytes,
+                       .n = e->prefetch_next_bytes > 0 ? 1 : 0};
+}
+
 static void run_product(native_engine *e, const subgraph *s, product *p) {
     plan_matrices(&e->weights, s, p->matrix);
-    for_each(e, s->begin, s->end, product_tile, p);
+    for_each_ahead(e, s->begin, s->end, product_tile, p,
+                   s->kind == SERENO_SUBGRAPH_QKV && s->last ? kv_ahead(e, s->layer) : (lookahead){0});
 }
 
 /* How the inputs of a product are made, token by token, before its first slice. */
@@ -232,7 +298,7 @@ void native_run_subgraph(native_engine *e, const subgraph *s, int32_t batch) {
         break;
     case SERENO_SUBGRAPH_ATTENTION: {
         attention a = {s->layer, s->block, plan_blocks(&e->model->info, batch, s->block)};
-        for_each(e, s->begin, s->end, attend_unit, &a);
+        for_each_ahead(e, s->begin, s->end, attend_unit, &a, s->last ? weights_ahead(e, s->layer) : (lookahead){0});
         break;
     }
     case SERENO_SUBGRAPH_ATTN_OUT:

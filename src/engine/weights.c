@@ -10,8 +10,10 @@ static const layer_tensor source_of[WEIGHT_MATRICES] = {
     [WEIGHT_GATE] = LAYER_GATE, [WEIGHT_UP] = LAYER_UP, [WEIGHT_DOWN] = LAYER_DOWN,
 };
 
-static packed_matrix describe(const gguf_tensor *t) {
-    return pack_describe(t->type, (int32_t)t->dims[1], (int32_t)t->dims[0]);
+static packed_matrix describe(const gguf_tensor *t, const sereno_engine_options *options) {
+    packed_matrix m = pack_describe(t->type, (int32_t)t->dims[1], (int32_t)t->dims[0]);
+    m.prefetch_bytes = (int32_t)options->prefetch_bytes;
+    return m;
 }
 
 /* Copies a norm's weights to *at and moves it on. */
@@ -22,7 +24,7 @@ static const float *take_norm(const gguf_tensor *t, float **at) {
     return norm;
 }
 
-static int allocate(weights *w, const sereno_model *model, sereno_error *err) {
+static int allocate(weights *w, const sereno_model *model, const sereno_engine_options *options, sereno_error *err) {
     uint32_t n_layers = model->info.n_layers;
     w->layers = calloc(n_layers, sizeof *w->layers);
     w->norms = calloc((size_t)(2 * n_layers + 1) * model->info.n_embd, sizeof *w->norms);
@@ -32,14 +34,14 @@ static int allocate(weights *w, const sereno_model *model, sereno_error *err) {
     for (uint32_t i = 0; i < n_layers; i++) {
         const model_layer *from = &model->layers[i];
         for (int m = 0; m < WEIGHT_MATRICES; m++) {
-            w->layers[i].matrix[m] = describe(from->tensor[source_of[m]]);
+            w->layers[i].matrix[m] = describe(from->tensor[source_of[m]], options);
             size += pack_bytes(&w->layers[i].matrix[m]);
         }
         w->layers[i].attn_norm = take_norm(from->tensor[LAYER_ATTN_NORM], &norm);
         w->layers[i].ffn_norm = take_norm(from->tensor[LAYER_FFN_NORM], &norm);
     }
     w->output_norm = take_norm(model->tensor[GLOBAL_OUTPUT_NORM], &norm);
-    w->head = describe(model->tensor[GLOBAL_OUTPUT]);
+    w->head = describe(model->tensor[GLOBAL_OUTPUT], options);
     w->embedding = model->tensor[GLOBAL_TOKEN_EMBD];
     size += pack_bytes(&w->head);
     if (!region_open(&w->packed, size, REGION_FULL)) return err_no_memory(err, "the packed weights", size);
@@ -73,7 +75,7 @@ static void pack_matrix(weights *w, packed_matrix *to, const gguf_tensor *from, 
 int weights_open(weights *w, const sereno_model *model, const sereno_engine_options *options, team *team,
                  sereno_error *err) {
     *w = (weights){0};
-    int status = allocate(w, model, err);
+    int status = allocate(w, model, options, err);
     if (status) return status;
     size_t at = 0;
     for (uint32_t i = 0; i < model->info.n_layers; i++) {
