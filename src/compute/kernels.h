@@ -98,7 +98,7 @@ typedef struct attend_path {
     const int32_t *tail;  /* slots of positions n_contiguous .. n - 1: ascending, none below its position */
 } attend_path;
 
-enum { ATTEND_QUERIES_MAX = 32, ATTEND_LANES = 16, ATTEND_HEAD_DIM_MAX = 256 };
+enum { ATTEND_QUERIES_MAX = 16, ATTEND_LANES = 16, ATTEND_HEAD_DIM_MAX = 256 };
 
 /*
  * Attention of several queries (of tokens of one sequence, and of the heads that share keys) over their

@@ -14,7 +14,7 @@ enum { GROUP = 8 };
 
 /* Attention: running sums of a group, and the keys and values a group walks before the next takes them from the cache.
  */
-enum { ATTEND_SUMS = 16, KEYS_AT_ONCE = 64, VALUES_AT_ONCE = 64 };
+enum { ATTEND_SUMS = 16, KEYS_AT_ONCE = 32, VALUES_AT_ONCE = 32 };
 
 #define INLINE static inline __attribute__((always_inline))
 /* Before loops over the tokens of a group, whose number is a constant: what they carry then stays in registers. */
@@ -497,10 +497,19 @@ static void value_queries(const attend_args *a, int32_t first, int32_t n, int32_
     }
 }
 
+/* Asks for n rows of keys or values from `row` on, for the walk after this one. */
+INLINE void ask_for_rows(const uint16_t *plane, int32_t row, int32_t n, int32_t head_dim) {
+    const char *from = (const char *)(plane + (int64_t)row * head_dim);
+    for (int64_t at = 0; at < (int64_t)n * head_dim * (int64_t)sizeof *plane; at += 64) {
+        _mm_prefetch(from + at, _MM_HINT_T1);
+    }
+}
+
 static void attend(const attend_args *a) {
     int32_t slots = attend_slots(a), shared = attend_shared(a);
     for (int32_t slot = 0; slot < slots; slot += KEYS_AT_ONCE) {
         int32_t end = slots - slot < KEYS_AT_ONCE ? slots : slot + KEYS_AT_ONCE;
+        if (end < slots) ask_for_rows(a->keys, end, KEYS_AT_ONCE, a->head_dim);
         for (int32_t i = 0; i < a->n_queries; i += GROUP) {
             score_queries(a, i, a->n_queries - i < GROUP ? a->n_queries - i : GROUP, slot, end);
         }
@@ -513,6 +522,7 @@ static void attend(const attend_args *a) {
     }
     for (int32_t p = 0; p < shared; p += VALUES_AT_ONCE) {
         int32_t end = shared - p < VALUES_AT_ONCE ? shared : p + VALUES_AT_ONCE;
+        if (end < shared) ask_for_rows(a->values, end, VALUES_AT_ONCE, a->head_dim);
         for (int32_t i = 0; i < a->n_queries; i += GROUP) {
             value_queries(a, i, a->n_queries - i < GROUP ? a->n_queries - i : GROUP, p, end);
         }

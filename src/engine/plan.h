@@ -25,7 +25,7 @@ typedef struct subgraph {
     bool first, last; /* of the slices of its operation: the first prepares inputs, the last finishes */
 } subgraph;
 
-enum { PLAN_KINDS = SERENO_SUBGRAPH_HEAD + 1, PLAN_BATCHES = 8, PLAN_TIMED_CONTEXT = 512 };
+enum { PLAN_KINDS = SERENO_SUBGRAPH_HEAD + 1, PLAN_BATCHES = 8, PLAN_TIMED_CONTEXT = 1024 };
 
 /* 1, 2, 4 .. 32, and for prefill 64 and 128. */
 extern const int32_t plan_batches[PLAN_BATCHES];
