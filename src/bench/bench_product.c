@@ -25,14 +25,15 @@ int product_forms(pack_format format, int bits[PRODUCT_FORMS_MAX]) {
     return n;
 }
 
-static void quantise(const product_bench *p) {
-    for (int32_t token = 0; token < PRODUCT_BATCH_MAX; token++) {
+static void prepare(product_bench *p, int32_t batch) {
+    p->x.n_tokens = batch;
+    for (int32_t token = 0; token < batch && pack_is_quantised(p->matrix.format); token++) {
         p->kernels->quantise(&p->x, token);
     }
 }
 
-static void multiply(const product_bench *p, const packed_matrix *w, int32_t tile, int32_t batch, float *out) {
-    p->kernels->matmul[w->format](w, tile, &p->x, batch, out, w->rows);
+static void multiply(const product_bench *p, const packed_matrix *w, int32_t tile, float *out) {
+    p->kernels->matmul[w->format](w, tile, &p->x, out, w->rows);
 }
 
 /* The next `bytes` of the storage. */
@@ -74,7 +75,6 @@ int product_open(product_bench *p, const kernels *k, team *team, const packed_ma
     for (int64_t i = 0; i < (int64_t)PRODUCT_BATCH_MAX * matrix->columns; i++) {
         p->x.value[i] = rng_signed_unit(&r);
     }
-    if (pack_is_quantised(matrix->format)) quantise(p);
     return SERENO_OK;
 }
 
@@ -96,7 +96,7 @@ packed_matrix product_cached_part(const packed_matrix *matrix) {
 
 typedef struct walk {
     product_bench *bench;
-    int32_t batch, tiles, chunk; /* a claim is a run of `chunk` of the `tiles` */
+    int32_t tiles, chunk; /* a claim is a run of `chunk` of the `tiles` */
 } walk;
 
 static void walk_chunk(void *ctx, int32_t index, int32_t member) {
@@ -108,7 +108,7 @@ static void walk_chunk(void *ctx, int32_t index, int32_t member) {
     packed_matrix w = p->matrix;
     w.data += (size_t)copy * pack_bytes(&p->matrix);
     for (int32_t i = begin; i < end; i++) {
-        multiply(p, &w, tile, step->batch, p->out + member * p->out_of_each);
+        multiply(p, &w, tile, p->out + member * p->out_of_each);
         if (++tile < w.n_tiles) continue;
         tile = 0;
         copy = copy + 1 < p->n_copies ? copy + 1 : 0;
@@ -123,7 +123,8 @@ product_rate product_measure(product_bench *p, int32_t batch, uint64_t sample_ns
     int32_t claims = team_size(p->team) * CLAIMS_PER_THREAD;
     double wanted = STEP_MACS * team_size(p->team) / tile_macs;
     int32_t tiles = wanted < claims ? claims : (int32_t)wanted;
-    walk step = {p, batch, tiles, (tiles + claims - 1) / claims};
+    prepare(p, batch);
+    walk step = {p, tiles, (tiles + claims - 1) / claims};
     product_rate best = {0};
     for (int i = -1; i < repeats && !watch_cancelled(w); i++) { /* the first only warms caches */
         uint64_t start = sereno_now_ns(clock), took = 0;

@@ -36,32 +36,32 @@
 #define ACTIVATION_MAX_16 32512  /* 127 * 256: the high plane stays within a signed byte */
 #define QUANTISE_FLOOR    1e-30f /* blocks no larger than this are taken as zero */
 
+enum { ACTIVATION_GROUP = 8 }; /* tokens that kernels multiply together */
+
 typedef struct activations {
-    int32_t columns;
+    int32_t columns, n_tokens;
     int32_t planes;     /* 1 or 2 */
     float *value;       /* [token][columns] */
-    int8_t *high, *low; /* [token][padded columns]; low only with two planes */
-    float *scale;       /* [token][padded columns / 32] */
-    float *scaled_sum;  /* [token][padded columns / 32]: scale times the sum of q */
-    int32_t *less8;     /* [token][padded columns / 32]: -8 times the sum of q over 32 columns */
-    int32_t *less128;   /* [token][padded columns / 16]: -128 times the sum of q over 16 columns */
+    int8_t *high, *low; /* [slot][32], of the block slots below; low only with two planes */
+    float *scale;       /* [slot] */
+    float *scaled_sum;  /* [slot]: scale times the sum of q */
+    int32_t *less8;     /* [slot]: -8 times the sum of q over 32 columns */
+    int32_t *less128;   /* [slot][2]: -128 times the sum of q over 16 columns */
 } activations;
 
-/* Where the integers of one token lie. */
-typedef struct token_integers {
-    int8_t *high, *low;
-    float *scale, *scaled_sum;
-    int32_t *less8, *less128;
-} token_integers;
+/* Block slots that n tokens take. */
+static inline int64_t activation_slots(int32_t columns, int32_t n_tokens) {
+    return (int64_t)n_tokens * (pack_padded(columns) / PACK_BLOCK);
+}
 
-static inline token_integers integers_of(const activations *x, int32_t token) {
-    int64_t at = (int64_t)token * pack_padded(x->columns);
-    return (token_integers){x->high + at,
-                            x->low + at,
-                            x->scale + at / PACK_BLOCK,
-                            x->scaled_sum + at / PACK_BLOCK,
-                            x->less8 + at / PACK_BLOCK,
-                            x->less128 + at / PACK_SUB_BLOCK};
+/*
+ * The slot of a token's block: group after group of tokens (the last may be smaller), in a group block after block,
+ * in a block token after token, so that a kernel walks the integers of a group as one stream.
+ */
+static inline int64_t activation_slot(const activations *x, int32_t token, int32_t block) {
+    int32_t first = token - token % ACTIVATION_GROUP, left = x->n_tokens - first;
+    int32_t n = left < ACTIVATION_GROUP ? left : ACTIVATION_GROUP;
+    return activation_slots(x->columns, first) + (int64_t)block * n + (token - first);
 }
 
 /* Scale and its inverse for a block, from the bits of its largest magnitude; returns whether it is finite. */
@@ -74,21 +74,22 @@ static inline bool block_scale(const activations *x, uint32_t largest_bits, floa
 }
 
 /* What a block's sums are needed as; sums of each 16 columns. */
-static inline void block_sums(const token_integers *in, int32_t block, int32_t first, int32_t second) {
-    in->scaled_sum[block] = in->scale[block] * (float)(first + second);
-    in->less8[block] = -8 * (first + second);
-    in->less128[2 * block] = -128 * first;
-    in->less128[2 * block + 1] = -128 * second;
+static inline void block_sums(const activations *x, int64_t slot, int32_t first, int32_t second) {
+    x->scaled_sum[slot] = x->scale[slot] * (float)(first + second);
+    x->less8[slot] = -8 * (first + second);
+    x->less128[2 * slot] = -128 * first;
+    x->less128[2 * slot + 1] = -128 * second;
 }
 
-/* Clears the block after the last, if that is the first of a pair. */
-static inline void clear_odd_block(const activations *x, const token_integers *in) {
+/* Clears the block after a token's last, if that is the first of a pair. */
+static inline void clear_odd_block(const activations *x, int32_t token) {
     int32_t b = x->columns / PACK_BLOCK;
     if (b % 2 == 0) return;
-    memset(in->high + b * PACK_BLOCK, 0, PACK_BLOCK);
-    if (x->planes == 2) memset(in->low + b * PACK_BLOCK, 0, PACK_BLOCK);
-    in->scale[b] = 0;
-    block_sums(in, b, 0, 0);
+    int64_t slot = activation_slot(x, token, b);
+    memset(x->high + slot * PACK_BLOCK, 0, PACK_BLOCK);
+    if (x->planes == 2) memset(x->low + slot * PACK_BLOCK, 0, PACK_BLOCK);
+    x->scale[slot] = 0;
+    block_sums(x, slot, 0, 0);
 }
 
 /* The tokens a query attends to. */
@@ -170,8 +171,8 @@ typedef struct kernels {
     void (*quantise)(const activations *x, int32_t token);
 
     /* out[token * stride + row] for the rows of one tile; rows past the matrix are not written. */
-    void (*matmul[PACK_FORMATS])(const packed_matrix *w, int32_t tile, const activations *x, int32_t n_tokens,
-                                 float *out, int64_t stride);
+    void (*matmul[PACK_FORMATS])(const packed_matrix *w, int32_t tile, const activations *x, float *out,
+                                 int64_t stride);
 
     void (*attend)(const attend_args *a);
 

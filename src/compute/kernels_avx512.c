@@ -10,7 +10,7 @@
  * Tokens multiplied with a tile at once: each weight is unpacked once for all of them, and their sums
  * stay in registers. Grouping changes no token's arithmetic.
  */
-enum { GROUP = 8 };
+enum { GROUP = ACTIVATION_GROUP };
 
 /* Attention: running sums of a group, and the keys and values a group walks before the next takes them from the cache.
  */
@@ -58,20 +58,20 @@ INLINE uint32_t largest_bits(const float *block) {
 
 INLINE void quantise_planes(int planes, const activations *x, int32_t token) {
     const float *value = x->value + (int64_t)token * x->columns;
-    token_integers in = integers_of(x, token);
     for (int32_t b = 0; b < x->columns / PACK_BLOCK; b++) {
+        int64_t slot = activation_slot(x, token, b);
         float inverse;
-        bool finite = block_scale(x, largest_bits(value + b * PACK_BLOCK), &in.scale[b], &inverse);
+        bool finite = block_scale(x, largest_bits(value + b * PACK_BLOCK), &x->scale[slot], &inverse);
         int32_t sum[2];
         UNROLL
         for (int half = 0; half < 2; half++) {
-            int32_t at = b * PACK_BLOCK + half * PACK_SUB_BLOCK;
-            sum[half] = quantise16(planes, value + at, _mm512_set1_ps(inverse), finite ? (__mmask16)0xFFFF : 0,
-                                   in.high + at, in.low + at);
+            int64_t at = slot * PACK_BLOCK + half * PACK_SUB_BLOCK;
+            sum[half] = quantise16(planes, value + b * PACK_BLOCK + half * PACK_SUB_BLOCK, _mm512_set1_ps(inverse),
+                                   finite ? (__mmask16)0xFFFF : 0, x->high + at, x->low + at);
         }
-        block_sums(&in, b, sum[0], sum[1]);
+        block_sums(x, slot, sum[0], sum[1]);
     }
-    clear_odd_block(x, &in);
+    clear_odd_block(x, token);
 }
 
 static void quantise(const activations *x, int32_t token) {
@@ -138,16 +138,16 @@ INLINE void group_float(pack_format format, const packed_matrix *w, int32_t tile
     }
 }
 
-/* Where the integers of a group's tokens lie, and their running sums. */
+/* Running sums of a group's tokens, and the slot of the first one's present block. */
 typedef struct group_sums {
-    token_integers token[GROUP];
+    int64_t slot;
     __m512 row[GROUP];
 } group_sums;
 
 INLINE void begin_group(const activations *x, int32_t first, int n, group_sums *g) {
+    g->slot = activation_slot(x, first, 0);
     UNROLL
     for (int i = 0; i < n; i++) {
-        g->token[i] = integers_of(x, first + i);
         g->row[i] = _mm512_setzero_ps();
     }
 }
@@ -160,11 +160,12 @@ INLINE void end_group(const packed_matrix *w, int32_t tile, const group_sums *g,
 }
 
 /*
- * dot[i] += products of n_vectors of weights (four columns each) with the tokens' integers from column `at` on.
- * The tokens take turns: each sum waits for its own last product.
+ * dot[i] += products of n_vectors of weights (four columns each) with the tokens' integers of the present block from
+ * column `at` on. The tokens take turns: each sum waits for its own last product.
  */
-INLINE void dot_group(int planes, const group_sums *g, int n, const __m512i *weight, int n_vectors, int32_t at,
-                      __m512i *dot) {
+INLINE void dot_group(int planes, const activations *x, const group_sums *g, int n, const __m512i *weight,
+                      int n_vectors, int32_t at, __m512i *dot) {
+    const int8_t *high = x->high + g->slot * PACK_BLOCK + at, *low = x->low + g->slot * PACK_BLOCK + at;
     if (planes == 2) {
         __m512i upper[GROUP];
         UNROLL
@@ -175,7 +176,7 @@ INLINE void dot_group(int planes, const group_sums *g, int n, const __m512i *wei
         for (int v = 0; v < n_vectors; v++) {
             UNROLL
             for (int i = 0; i < n; i++) {
-                upper[i] = _mm512_dpbusd_epi32(upper[i], weight[v], broadcast4(g->token[i].high + at + 4 * v));
+                upper[i] = _mm512_dpbusd_epi32(upper[i], weight[v], broadcast4(high + i * PACK_BLOCK + 4 * v));
             }
         }
         UNROLL
@@ -183,12 +184,12 @@ INLINE void dot_group(int planes, const group_sums *g, int n, const __m512i *wei
             dot[i] = _mm512_add_epi32(dot[i], _mm512_slli_epi32(upper[i], 8));
         }
     }
+    const int8_t *plane = planes == 2 ? low : high;
     UNROLL
     for (int v = 0; v < n_vectors; v++) {
         UNROLL
         for (int i = 0; i < n; i++) {
-            const int8_t *plane = planes == 2 ? g->token[i].low : g->token[i].high;
-            dot[i] = _mm512_dpbusd_epi32(dot[i], weight[v], broadcast4(plane + at + 4 * v));
+            dot[i] = _mm512_dpbusd_epi32(dot[i], weight[v], broadcast4(plane + i * PACK_BLOCK + 4 * v));
         }
     }
 }
@@ -197,7 +198,7 @@ INLINE void dot_group(int planes, const group_sums *g, int n, const __m512i *wei
  * Nibbles are 0..15. Q4 means them less 8, which is taken off the whole numbers; Q4M has a minimum a row.
  */
 INLINE void block_nibbles(bool with_minimum, int planes, const packed_matrix *w, const uint8_t *pair, int which,
-                          int32_t block, group_sums *g, int n) {
+                          const activations *x, group_sums *g, int n) {
     const uint8_t *data = pair + which * PACK_NIBBLES;
     const __m512i mask = _mm512_set1_epi8(0x0F);
     __m512i weight[8], dot[GROUP]; /* weight[v]: columns 4v .. 4v + 3 of the block */
@@ -210,23 +211,25 @@ INLINE void block_nibbles(bool with_minimum, int planes, const packed_matrix *w,
     }
     UNROLL
     for (int i = 0; i < n; i++) {
-        dot[i] = with_minimum ? _mm512_setzero_si512() : _mm512_set1_epi32(g->token[i].less8[block]);
+        dot[i] = with_minimum ? _mm512_setzero_si512() : _mm512_set1_epi32(x->less8[g->slot + i]);
     }
-    dot_group(planes, g, n, weight, 8, block * PACK_BLOCK, dot);
+    dot_group(planes, x, g, n, weight, 8, 0, dot);
     __m512 scale = load_halves(pair + PACK_Q4_SCALES + which * PACK_HALVES);
     if (which == 0) prefetch(w, planes * n, pair + PACK_Q4_SCALES);
     UNROLL
     for (int i = 0; i < n; i++) {
-        __m512 token_scale = _mm512_mul_ps(scale, _mm512_set1_ps(g->token[i].scale[block]));
+        __m512 token_scale = _mm512_mul_ps(scale, _mm512_set1_ps(x->scale[g->slot + i]));
         g->row[i] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot[i]), token_scale, g->row[i]);
     }
-    if (!with_minimum) return;
-    __m512 minimum = load_halves(pair + PACK_Q4M_MINIMA + which * PACK_HALVES);
-    if (which == 0) prefetch(w, planes * n, pair + PACK_Q4M_MINIMA);
-    UNROLL
-    for (int i = 0; i < n; i++) {
-        g->row[i] = _mm512_fmadd_ps(minimum, _mm512_set1_ps(g->token[i].scaled_sum[block]), g->row[i]);
+    if (with_minimum) {
+        __m512 minimum = load_halves(pair + PACK_Q4M_MINIMA + which * PACK_HALVES);
+        if (which == 0) prefetch(w, planes * n, pair + PACK_Q4M_MINIMA);
+        UNROLL
+        for (int i = 0; i < n; i++) {
+            g->row[i] = _mm512_fmadd_ps(minimum, _mm512_set1_ps(x->scaled_sum[g->slot + i]), g->row[i]);
+        }
     }
+    g->slot += n;
 }
 
 INLINE void group_nibbles(bool with_minimum, int planes, const packed_matrix *w, int32_t tile, const activations *x,
@@ -235,15 +238,15 @@ INLINE void group_nibbles(bool with_minimum, int planes, const packed_matrix *w,
     group_sums g;
     begin_group(x, first, n, &g);
     for (int32_t b = 0; b < w->columns / PACK_BLOCK; b += 2, pair += with_minimum ? PACK_Q4M_BYTES : PACK_Q4_BYTES) {
-        block_nibbles(with_minimum, planes, w, pair, 0, b, &g, n);
-        block_nibbles(with_minimum, planes, w, pair, 1, b + 1, &g, n);
+        block_nibbles(with_minimum, planes, w, pair, 0, x, &g, n);
+        block_nibbles(with_minimum, planes, w, pair, 1, x, &g, n);
     }
     end_group(w, tile, &g, n, out, stride);
 }
 
 /* Bytes are signed; the instruction wants them unsigned, so 128 is added here and taken off the sums. */
 INLINE void block_bytes(bool sub_scales, int planes, const packed_matrix *w, const uint8_t *pair, int which,
-                        int32_t block, group_sums *g, int n) {
+                        const activations *x, group_sums *g, int n) {
     const uint8_t *data = pair + which * PACK_INT8S;
     const __m512i flip = _mm512_set1_epi8((char)0x80);
     __m512 sum[GROUP];
@@ -258,9 +261,9 @@ INLINE void block_bytes(bool sub_scales, int planes, const packed_matrix *w, con
         }
         UNROLL
         for (int i = 0; i < n; i++) {
-            dot[i] = _mm512_set1_epi32(g->token[i].less128[2 * block + half]);
+            dot[i] = _mm512_set1_epi32(x->less128[2 * (g->slot + i) + half]);
         }
-        dot_group(planes, g, n, weight, 4, block * PACK_BLOCK + half * PACK_SUB_BLOCK, dot);
+        dot_group(planes, x, g, n, weight, 4, half * PACK_SUB_BLOCK, dot);
         const uint8_t *scales = pair + PACK_Q8_SCALES;
         if (sub_scales) prefetch(w, planes * n, scales + (2 * which + half) * PACK_FLOATS);
         else if (which == 0 && half == 0) prefetch(w, planes * n, scales);
@@ -275,8 +278,9 @@ INLINE void block_bytes(bool sub_scales, int planes, const packed_matrix *w, con
     }
     UNROLL
     for (int i = 0; i < n; i++) {
-        g->row[i] = _mm512_fmadd_ps(sum[i], _mm512_set1_ps(g->token[i].scale[block]), g->row[i]);
+        g->row[i] = _mm512_fmadd_ps(sum[i], _mm512_set1_ps(x->scale[g->slot + i]), g->row[i]);
     }
+    g->slot += n;
 }
 
 INLINE void group_bytes(bool sub_scales, int planes, const packed_matrix *w, int32_t tile, const activations *x,
@@ -285,8 +289,8 @@ INLINE void group_bytes(bool sub_scales, int planes, const packed_matrix *w, int
     group_sums g;
     begin_group(x, first, n, &g);
     for (int32_t b = 0; b < w->columns / PACK_BLOCK; b += 2, pair += sub_scales ? PACK_Q8S_BYTES : PACK_Q8_BYTES) {
-        block_bytes(sub_scales, planes, w, pair, 0, b, &g, n);
-        block_bytes(sub_scales, planes, w, pair, 1, b + 1, &g, n);
+        block_bytes(sub_scales, planes, w, pair, 0, x, &g, n);
+        block_bytes(sub_scales, planes, w, pair, 1, x, &g, n);
     }
     end_group(w, tile, &g, n, out, stride);
 }
@@ -299,9 +303,9 @@ INLINE void group_bytes(bool sub_scales, int planes, const packed_matrix *w, int
         break;                                                                                                         \
     }
 #define FOR_EACH_GROUP(call)                                                                                           \
-    for (int32_t first = 0; first < n_tokens; first += GROUP) {                                                        \
+    for (int32_t first = 0; first < x->n_tokens; first += GROUP) {                                                     \
         float *to = out + first * stride;                                                                              \
-        switch (n_tokens - first < GROUP ? n_tokens - first : GROUP) {                                                 \
+        switch (x->n_tokens - first < GROUP ? x->n_tokens - first : GROUP) {                                           \
             GROUP_CASE(1, call)                                                                                        \
             GROUP_CASE(2, call)                                                                                        \
             GROUP_CASE(3, call)                                                                                        \
@@ -314,8 +318,7 @@ INLINE void group_bytes(bool sub_scales, int planes, const packed_matrix *w, int
     }
 
 #define DEFINE_MATMUL(name, call)                                                                                      \
-    static void name(const packed_matrix *w, int32_t tile, const activations *x, int32_t n_tokens, float *out,         \
-                     int64_t stride) {                                                                                 \
+    static void name(const packed_matrix *w, int32_t tile, const activations *x, float *out, int64_t stride) {         \
         FOR_EACH_GROUP(call)                                                                                           \
     }
 
@@ -326,9 +329,8 @@ DEFINE_MATMUL(matmul_bf16, group_float(PACK_BF16, w, tile, x->value + (int64_t)f
 #define DEFINE_INTEGER_MATMUL(name, group, kind)                                                                       \
     DEFINE_MATMUL(name##_8, group(kind, 1, w, tile, x, first, n, to, stride))                                          \
     DEFINE_MATMUL(name##_16, group(kind, 2, w, tile, x, first, n, to, stride))                                         \
-    static void name(const packed_matrix *w, int32_t tile, const activations *x, int32_t n_tokens, float *out,         \
-                     int64_t stride) {                                                                                 \
-        (x->planes == 1 ? name##_8 : name##_16)(w, tile, x, n_tokens, out, stride);                                    \
+    static void name(const packed_matrix *w, int32_t tile, const activations *x, float *out, int64_t stride) {         \
+        (x->planes == 1 ? name##_8 : name##_16)(w, tile, x, out, stride);                                              \
     }
 
 DEFINE_INTEGER_MATMUL(matmul_q4, group_nibbles, false)

@@ -5,12 +5,7 @@
 #include "half.h"
 #include "kernels.h"
 
-static inline int16_t activation(int32_t planes, const token_integers *in, int32_t column) {
-    return planes == 1 ? in->high[column] : (int16_t)(256 * in->high[column] + in->low[column]);
-}
-
 static void quantise(const activations *x, int32_t token) {
-    token_integers in = integers_of(x, token);
     const float *value = x->value + (int64_t)token * x->columns;
     for (int32_t b = 0; b < x->columns / PACK_BLOCK; b++) {
         uint32_t bits = 0; /* magnitudes compare like their bits, and what is not finite is above the rest */
@@ -18,26 +13,28 @@ static void quantise(const activations *x, int32_t token) {
             uint32_t magnitude = bits_of_float(value[b * PACK_BLOCK + i]) & 0x7FFFFFFF;
             if (magnitude > bits) bits = magnitude;
         }
+        int64_t slot = activation_slot(x, token, b);
+        int8_t *high_plane = x->high + slot * PACK_BLOCK, *low_plane = x->low + slot * PACK_BLOCK;
         float inverse;
-        bool finite = block_scale(x, bits, &in.scale[b], &inverse);
+        bool finite = block_scale(x, bits, &x->scale[slot], &inverse);
         int32_t sum[2] = {0, 0};
         for (int i = 0; i < PACK_BLOCK; i++) {
             int32_t q = finite ? (int32_t)lrintf(value[b * PACK_BLOCK + i] * inverse) : 0;
             int32_t high = x->planes == 1 ? q : (q + 128) >> 8;
-            in.high[b * PACK_BLOCK + i] = (int8_t)high;
-            if (x->planes == 2) in.low[b * PACK_BLOCK + i] = (int8_t)(q - 256 * high);
+            high_plane[i] = (int8_t)high;
+            if (x->planes == 2) low_plane[i] = (int8_t)(q - 256 * high);
             sum[i / PACK_SUB_BLOCK] += q;
         }
-        block_sums(&in, b, sum[0], sum[1]);
+        block_sums(x, slot, sum[0], sum[1]);
     }
-    clear_odd_block(x, &in);
+    clear_odd_block(x, token);
 }
 
 /*
  * Tokens multiplied with a tile at once: each block of weights is unpacked once for all of them. Grouping
  * changes no token's arithmetic.
  */
-enum { GROUP = 8 };
+enum { GROUP = ACTIVATION_GROUP };
 
 typedef struct row_sums {
     float of[GROUP][PACK_TILE_ROWS];
@@ -65,11 +62,11 @@ static inline void load_column(pack_format format, const uint8_t *at, float weig
 }
 
 static inline void matmul_floats(pack_format format, const packed_matrix *w, int32_t tile, const activations *x,
-                                 int32_t n_tokens, float *out, int64_t stride) {
+                                 float *out, int64_t stride) {
     size_t column_bytes = PACK_TILE_ROWS * (format == PACK_F32 ? 4 : 2);
-    for (int32_t first = 0; first < n_tokens; first += GROUP) {
+    for (int32_t first = 0; first < x->n_tokens; first += GROUP) {
         const uint8_t *data = w->data + (size_t)tile * w->tile_bytes;
-        int n = n_tokens - first < GROUP ? n_tokens - first : GROUP;
+        int n = x->n_tokens - first < GROUP ? x->n_tokens - first : GROUP;
         row_sums sums = {0};
         for (int32_t c = 0; c < w->columns; c++, data += column_bytes) {
             float weight[PACK_TILE_ROWS];
@@ -122,41 +119,39 @@ static inline void unpack_block(pack_format format, const uint8_t *pair, int whi
     if (format == PACK_Q4M) load_halves(pair + PACK_Q4M_MINIMA + which * PACK_HALVES, to->minimum);
 }
 
-/* Adds block b's products with one token. */
-static inline void add_block(pack_format format, int32_t planes, const unpacked_block *w, const token_integers *in,
-                             int32_t b, float row_sum[PACK_TILE_ROWS]) {
+/* Adds a block's products with the integers of one token. */
+static inline void add_block(pack_format format, const unpacked_block *w, const activations *x, int64_t slot,
+                             float row_sum[PACK_TILE_ROWS]) {
+    const int8_t *high = x->high + slot * PACK_BLOCK, *low = x->low + slot * PACK_BLOCK;
     int32_t dot[2][PACK_TILE_ROWS] = {{0}};
     for (int c = 0; c < PACK_BLOCK; c++) {
-        int16_t q = activation(planes, in, b * PACK_BLOCK + c);
+        int16_t q = x->planes == 1 ? high[c] : (int16_t)(256 * high[c] + low[c]);
         for (int r = 0; r < PACK_TILE_ROWS; r++) {
             dot[c / PACK_SUB_BLOCK][r] += w->weight[c][r] * q;
         }
     }
+    float scale = x->scale[slot];
     for (int r = 0; r < PACK_TILE_ROWS; r++) {
         if (format == PACK_Q8S) {
-            row_sum[r] += ((float)dot[0][r] * w->scale[0][r] + (float)dot[1][r] * w->scale[1][r]) * in->scale[b];
+            row_sum[r] += ((float)dot[0][r] * w->scale[0][r] + (float)dot[1][r] * w->scale[1][r]) * scale;
         } else {
-            row_sum[r] += (float)(dot[0][r] + dot[1][r]) * (w->scale[0][r] * in->scale[b]);
+            row_sum[r] += (float)(dot[0][r] + dot[1][r]) * (w->scale[0][r] * scale);
         }
-        if (format == PACK_Q4M) row_sum[r] += w->minimum[r] * in->scaled_sum[b];
+        if (format == PACK_Q4M) row_sum[r] += w->minimum[r] * x->scaled_sum[slot];
     }
 }
 
 static inline void matmul_integers(pack_format format, size_t pair_bytes, const packed_matrix *w, int32_t tile,
-                                   const activations *x, int32_t n_tokens, float *out, int64_t stride) {
-    for (int32_t first = 0; first < n_tokens; first += GROUP) {
+                                   const activations *x, float *out, int64_t stride) {
+    for (int32_t first = 0; first < x->n_tokens; first += GROUP) {
         const uint8_t *data = w->data + (size_t)tile * w->tile_bytes;
-        int n = n_tokens - first < GROUP ? n_tokens - first : GROUP;
+        int n = x->n_tokens - first < GROUP ? x->n_tokens - first : GROUP;
         row_sums sums = {0};
-        token_integers in[GROUP];
-        for (int i = 0; i < n; i++) {
-            in[i] = integers_of(x, first + i);
-        }
         for (int32_t b = 0; b < w->columns / PACK_BLOCK; b++) {
             unpacked_block unpacked;
             unpack_block(format, data + (size_t)(b / 2) * pair_bytes, b % 2, &unpacked);
             for (int i = 0; i < n; i++) {
-                add_block(format, x->planes, &unpacked, &in[i], b, sums.of[i]);
+                add_block(format, &unpacked, x, activation_slot(x, first + i, b), sums.of[i]);
             }
         }
         store_rows(w, tile, &sums, n, out + first * stride, stride);
@@ -164,18 +159,17 @@ static inline void matmul_integers(pack_format format, size_t pair_bytes, const 
 }
 
 #define DEFINE_MATMUL(name, ...)                                                                                       \
-    static void name(const packed_matrix *w, int32_t tile, const activations *x, int32_t n, float *out,                \
-                     int64_t stride) {                                                                                 \
+    static void name(const packed_matrix *w, int32_t tile, const activations *x, float *out, int64_t stride) {         \
         __VA_ARGS__;                                                                                                   \
     }
 
-DEFINE_MATMUL(matmul_f32, matmul_floats(PACK_F32, w, tile, x, n, out, stride))
-DEFINE_MATMUL(matmul_f16, matmul_floats(PACK_F16, w, tile, x, n, out, stride))
-DEFINE_MATMUL(matmul_bf16, matmul_floats(PACK_BF16, w, tile, x, n, out, stride))
-DEFINE_MATMUL(matmul_q4, matmul_integers(PACK_Q4, PACK_Q4_BYTES, w, tile, x, n, out, stride))
-DEFINE_MATMUL(matmul_q4m, matmul_integers(PACK_Q4M, PACK_Q4M_BYTES, w, tile, x, n, out, stride))
-DEFINE_MATMUL(matmul_q8, matmul_integers(PACK_Q8, PACK_Q8_BYTES, w, tile, x, n, out, stride))
-DEFINE_MATMUL(matmul_q8s, matmul_integers(PACK_Q8S, PACK_Q8S_BYTES, w, tile, x, n, out, stride))
+DEFINE_MATMUL(matmul_f32, matmul_floats(PACK_F32, w, tile, x, out, stride))
+DEFINE_MATMUL(matmul_f16, matmul_floats(PACK_F16, w, tile, x, out, stride))
+DEFINE_MATMUL(matmul_bf16, matmul_floats(PACK_BF16, w, tile, x, out, stride))
+DEFINE_MATMUL(matmul_q4, matmul_integers(PACK_Q4, PACK_Q4_BYTES, w, tile, x, out, stride))
+DEFINE_MATMUL(matmul_q4m, matmul_integers(PACK_Q4M, PACK_Q4M_BYTES, w, tile, x, out, stride))
+DEFINE_MATMUL(matmul_q8, matmul_integers(PACK_Q8, PACK_Q8_BYTES, w, tile, x, out, stride))
+DEFINE_MATMUL(matmul_q8s, matmul_integers(PACK_Q8S, PACK_Q8S_BYTES, w, tile, x, out, stride))
 
 /* Scores of all queries for the 16 slots from `slot` on, dimensions in order. */
 static void score_tile(const attend_args *a, int32_t slot) {

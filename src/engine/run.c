@@ -134,7 +134,6 @@ typedef struct product {
     const packed_matrix *matrix[3];
     float *out[3];
     bool adds_to_x; /* the rows computed are added to the residual stream */
-    int32_t n_tokens;
 } product;
 
 static void product_tile(native_engine *e, void *ctx, int32_t tile, int32_t member) {
@@ -145,11 +144,11 @@ static void product_tile(native_engine *e, void *ctx, int32_t tile, int32_t memb
         tile -= p->matrix[i]->n_tiles;
     }
     const packed_matrix *m = p->matrix[i];
-    e->kernels->matmul[m->format](m, tile, &e->scratch.act, p->n_tokens, p->out[i], m->rows);
+    e->kernels->matmul[m->format](m, tile, &e->scratch.act, p->out[i], m->rows);
     if (!p->adds_to_x) return;
     int32_t first = tile * PACK_TILE_ROWS;
     int32_t n_rows = pack_tile_rows(m, tile);
-    for (int64_t t = 0; t < p->n_tokens; t++) {
+    for (int64_t t = 0; t < e->scratch.act.n_tokens; t++) {
         op_add(e->scratch.x + t * m->rows + first, p->out[i] + t * m->rows + first, n_rows);
     }
 }
@@ -218,6 +217,7 @@ static void prepare(native_engine *e, const subgraph *s, const float *norm, floa
     }
     e->scratch.act.value = value;
     e->scratch.act.columns = m[0]->columns;
+    e->scratch.act.n_tokens = n_tokens;
     e->scratch.act.planes = e->info.activation_bits / 8;
     for_each(e, 0, n_tokens, prepare_token, &p);
 }
@@ -286,7 +286,7 @@ static void attend_unit(native_engine *e, void *ctx, int32_t unit, int32_t membe
 void native_run_subgraph(native_engine *e, const subgraph *s, int32_t batch) {
     scratch *m = &e->scratch;
     const layer_weights *layer = &e->weights.layers[s->layer];
-    product p = {.n_tokens = e->n_inputs};
+    product p = {0};
     switch (s->kind) {
     case SERENO_SUBGRAPH_QKV:
         if (s->first) prepare(e, s, layer->attn_norm, m->normed, e->n_inputs);
@@ -322,7 +322,6 @@ void native_run_subgraph(native_engine *e, const subgraph *s, int32_t batch) {
     case SERENO_SUBGRAPH_HEAD:
         if (s->first) prepare(e, s, e->weights.output_norm, m->normed, e->n_logits);
         p.out[0] = (float *)(void *)e->logits.data;
-        p.n_tokens = e->n_logits;
         run_product(e, s, &p);
         break;
     }

@@ -64,7 +64,7 @@ static void *allocate_dirty(size_t size) {
 }
 
 static fixture open_fixture(rng *r, const kernels *isa, tensor_type type, int32_t planes) {
-    int32_t columns = columns_of(type), padded = pack_padded(columns);
+    int32_t columns = columns_of(type);
     fixture f = {.isa = isa, .m = pack_describe(type, ROWS, columns), .tensor = random_tensor(r, type)};
     f.m.data = allocate(pack_bytes(&f.m));
     f.weights = allocate((size_t)(ROWS * columns) * sizeof(float));
@@ -74,16 +74,17 @@ static fixture open_fixture(rng *r, const kernels *isa, tensor_type type, int32_
     for (int64_t row = 0; row < ROWS; row++) {
         tensor_row_read(type, f.tensor, row, columns, f.weights + row * columns);
     }
-    size_t n = (size_t)(TOKENS * padded);
+    size_t n = (size_t)activation_slots(columns, TOKENS);
     f.x = (activations){.columns = columns,
+                        .n_tokens = TOKENS,
                         .planes = planes,
                         .value = allocate((size_t)(TOKENS * columns) * sizeof(float)),
-                        .high = allocate_dirty(n),
-                        .low = allocate_dirty(n),
-                        .scale = allocate_dirty(n / PACK_BLOCK * sizeof(float)),
-                        .scaled_sum = allocate_dirty(n / PACK_BLOCK * sizeof(float)),
-                        .less8 = allocate_dirty(n / PACK_BLOCK * sizeof(int32_t)),
-                        .less128 = allocate_dirty(n / PACK_SUB_BLOCK * sizeof(int32_t))};
+                        .high = allocate_dirty(n * PACK_BLOCK),
+                        .low = allocate_dirty(n * PACK_BLOCK),
+                        .scale = allocate_dirty(n * sizeof(float)),
+                        .scaled_sum = allocate_dirty(n * sizeof(float)),
+                        .less8 = allocate_dirty(n * sizeof(int32_t)),
+                        .less128 = allocate_dirty(2 * n * sizeof(int32_t))};
     for (int i = 0; i < TOKENS * columns; i++) {
         f.x.value[i] = rng_signed_unit(r) * (rng_below(r, 50) ? 1 : 30); /* with outliers */
     }
@@ -107,18 +108,16 @@ static void close_fixture(fixture *f) {
     free(f->x.less128);
 }
 
+/* Products of n tokens from `first` on, as a pass of these alone would have them. */
 static void multiply(const fixture *f, int32_t first, int32_t n, float *out) {
     activations x = f->x;
-    token_integers in = integers_of(&x, first);
     x.value += (int64_t)first * x.columns;
-    x.high = in.high;
-    x.low = in.low;
-    x.scale = in.scale;
-    x.scaled_sum = in.scaled_sum;
-    x.less8 = in.less8;
-    x.less128 = in.less128;
+    x.n_tokens = n;
+    for (int32_t t = 0; t < n; t++) {
+        f->isa->quantise(&x, t);
+    }
     for (int32_t tile = 0; tile < f->m.n_tiles; tile++) {
-        f->isa->matmul[f->m.format](&f->m, tile, &x, n, out, ROWS);
+        f->isa->matmul[f->m.format](&f->m, tile, &x, out, ROWS);
     }
 }
 
@@ -182,28 +181,25 @@ static void test_products(void **state) {
     for_each_product(check_products);
 }
 
-static int integer_at(const fixture *f, int token, int column) {
-    token_integers in = integers_of(&f->x, token);
-    return f->x.planes == 1 ? in.high[column] : 256 * in.high[column] + in.low[column];
-}
-
 /* q * scale is within half a step of the value, sums are those of the integers, the rest of a pair is empty. */
 static void check_quantise(rng *r, const kernels *isa, tensor_type type, int32_t planes) {
     fixture f = open_fixture(r, isa, type, planes);
+    const activations *x = &f.x;
     for (int t = 0; t < TOKENS; t++) {
-        token_integers in = integers_of(&f.x, t);
-        for (int b = 0; b < pack_padded(f.x.columns) / PACK_BLOCK; b++) {
+        for (int b = 0; b < pack_padded(x->columns) / PACK_BLOCK; b++) {
             int sum[2] = {0, 0};
+            int64_t slot = activation_slot(x, t, b);
             for (int i = 0; i < PACK_BLOCK; i++) {
-                int c = b * PACK_BLOCK + i, q = integer_at(&f, t, c);
-                float value = c < f.x.columns ? f.x.value[t * f.x.columns + c] : 0;
-                assert_true(fabsf((float)q * in.scale[b] - value) <= 0.51f * in.scale[b]);
+                int c = b * PACK_BLOCK + i, high = x->high[slot * PACK_BLOCK + i];
+                int q = planes == 1 ? high : 256 * high + x->low[slot * PACK_BLOCK + i];
+                float value = c < x->columns ? x->value[t * x->columns + c] : 0;
+                assert_true(fabsf((float)q * x->scale[slot] - value) <= 0.51f * x->scale[slot]);
                 sum[i / PACK_SUB_BLOCK] += q;
             }
-            assert_int_equal(in.less8[b], -8 * (sum[0] + sum[1]));
-            assert_int_equal(in.less128[2 * b], -128 * sum[0]);
-            assert_int_equal(in.less128[2 * b + 1], -128 * sum[1]);
-            assert_true(in.scaled_sum[b] == in.scale[b] * (float)(sum[0] + sum[1]));
+            assert_int_equal(x->less8[slot], -8 * (sum[0] + sum[1]));
+            assert_int_equal(x->less128[2 * slot], -128 * sum[0]);
+            assert_int_equal(x->less128[2 * slot + 1], -128 * sum[1]);
+            assert_true(x->scaled_sum[slot] == x->scale[slot] * (float)(sum[0] + sum[1]));
         }
     }
     close_fixture(&f);
@@ -219,7 +215,6 @@ static void check_spread(rng *r, const kernels *isa, tensor_type type, int32_t p
     static const float bad[] = {NAN, INFINITY, -INFINITY};
     fixture f = open_fixture(r, isa, type, planes);
     f.x.value[5 * f.x.columns + (int32_t)rng_below(r, (uint32_t)f.x.columns)] = bad[rng_below(r, 3)];
-    isa->quantise(&f.x, 5);
     float out[TOKENS * ROWS] = {0};
     multiply(&f, 0, TOKENS, out);
     for (int t = 0; t < TOKENS; t++) {
