@@ -139,8 +139,8 @@ class Compare(Case):
             "sereno_ms": 4, "llama_ms": 32, "llama_over_sereno": 8, "llama_over_sereno_min": 6.4,
             "llama_over_sereno_max": 32 / 3, "sereno_over_one": 1, "llama_over_one": 8, "share_of_limit": 0.515})
         self.assertIsNone(rows["prefill 512"]["llama_over_one"])
-        self.assertRegex(text, r"(?m)^good\.gguf +1 +pass 8 +4\.00 +32\.00 +8\.00 \(6\.40-10\.67\) +1\.00 +8\.00 +0\.5")
-        self.assertRegex(text, r"(?m)^good\.gguf +1 +prefill 512 +4\.00 +2048\.00 .* - +- +-$")
+        self.assertRegex(text, r"(?m)^good\.gguf +- +1 +pass 8 +4\.00 +32\.00 +8\.00 \(6\.40-10\.67\) +1\.00 +8\.00 +0\.5")
+        self.assertRegex(text, r"(?m)^good\.gguf +- +1 +prefill 512 +4\.00 +2048\.00 .* - +- +-$")
         for words in ("sereno 9.9", "--sched normal", "7.7, commit abc", "AVX9", "Rounds: 2, of 5 samples",
                       "Neither is pinned"):
             self.assertIn(words, text)

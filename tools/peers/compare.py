@@ -22,7 +22,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PEERS = ROOT / "tools/peers"
-CONTEXT, PREFILL, REPEATS = 256, 512, 5  # tokens before a pass, tokens of a prompt, samples a round
+PREFILL, REPEATS = 512, 5  # tokens of a prompt, samples a round
 TIMEOUT_S = 600  # of one answer
 DEFAULT_MODELS = "smollm2-135m,1b-q4_0,135m-q4_0,135m-f16,135m-q8_0"
 SETTINGS = re.compile(r"(GGML|LLAMA|OMP|GOMP)_\w+|SERENO_ISA")  # environment variables that steer either
@@ -96,10 +96,10 @@ class Sereno:
         self.version = run("sereno", [path, "--version"]).strip()
         self.sched = ["--sched", "normal"] if "--sched" in run("sereno", [path, "bench", "passes", "--help"]) else []
 
-    def round(self, model, threads, batches):
-        """{request: samples}, {request: share of the machine's limit} of one run."""
+    def round(self, model, threads, batches, context):
+        """{request: samples}, {request: share of the machine's limit}, bits of activations, of one run."""
         answer = parse("sereno", run("sereno", [
-            self.path, "bench", "passes", "-m", model, "-t", str(threads), "--context", str(CONTEXT), "--json",
+            self.path, "bench", "passes", "-m", model, "-t", str(threads), "--context", str(context), "--json",
             "--batches", ",".join(map(str, batches)), "--repeats", str(REPEATS), "--prefill", str(PREFILL),
             *self.sched]))
         try:
@@ -111,17 +111,18 @@ class Sereno:
         missing = {*(f"pass {b}" for b in batches), f"prefill {PREFILL}"} - set(samples)
         if missing:
             raise Failure(f"sereno leaves out {', '.join(sorted(missing))}")
-        return {request: check_ms("sereno", ms) for request, ms in samples.items()}, shares
+        bits = answer.get("environment", {}).get("activation_bits")
+        return {request: check_ms("sereno", ms) for request, ms in samples.items()}, shares, bits
 
 
 class Llama:
     """The worker for one model and number of threads."""
 
-    def __init__(self, command, model, threads, batches):
+    def __init__(self, command, model, threads, batches, context):
         self.stderr = tempfile.TemporaryFile()
         try:
             self.process = subprocess.Popen(
-                [*command, model, "--threads", str(threads), "--context", str(CONTEXT), "--max-batch",
+                [*command, model, "--threads", str(threads), "--context", str(context), "--max-batch",
                  str(max(batches)), "--max-prefill", str(PREFILL)],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.stderr, bufsize=0, start_new_session=True)
         except OSError as problem:
@@ -181,12 +182,12 @@ def measure(cell, sereno, options):
     """Fills the cell's rounds; raises Failure when it cannot go on."""
     name, threads, batches = cell["model"], cell["threads"], options.batches
     model = model_file(name, options.build)
-    with Llama(options.llama, model, threads, batches) as llama:
+    with Llama(options.llama, model, threads, batches, options.context) as llama:
         cell["llama"] = llama.ask("about")
         for number in range(1, options.rounds + 1):
             where = f"{Path(name).name}, threads {threads}, round {number} of {options.rounds}"
             say(f"{where}: sereno")
-            ours, shares = sereno.round(model, threads, batches)
+            ours, shares, cell["activation_bits"] = sereno.round(model, threads, batches, options.context)
             say(f"{where}: llama.cpp")
             theirs = {request: llama.samples(request, len(ms)) for request, ms in ours.items()}
             cell["rounds"].append({"sereno_ms": ours, "llama_ms": theirs, "share_of_limit": shares})
@@ -261,7 +262,8 @@ def table(results):
     about = next((c["llama"] for c in results["cells"] if c["llama"]), {})
     rounds = results["rounds"]
     lines = [
-        f"sereno and llama.cpp: one pass behind a context of {CONTEXT} tokens, logits for every token; and one prompt",
+        f"sereno and llama.cpp: one pass behind a context of {results['context']} tokens, logits for every token; "
+        "and one prompt",
         f"date       {results['date']}",
         f"machine    {machine['cpu']}, {machine['cores']} cores; {', '.join(machine['caches'])}; {machine['memory']}",
         f"           Linux {machine['kernel']}, governor {machine['governor']}, load average before "
@@ -273,12 +275,13 @@ def table(results):
         f"Neither is pinned. Rounds: {rounds}, of {REPEATS} samples each, sereno and llama.cpp taking turns.",
         "Milliseconds are medians of all samples, the ratio is theirs (in brackets: lowest and highest of a single",
         "round); above 1 sereno is faster. T(B)/T(1): how much longer a batch of B takes than one token.",
+        "bits: of sereno's activations where weights are quantized (llama.cpp's have 8).",
         "",
-        f"{'model':22} {'threads':>7} {'what':>11} {'sereno ms':>10} {'llama ms':>10}   {'llama/sereno':20} "
+        f"{'model':22} {'bits':>4} {'threads':>7} {'what':>11} {'sereno ms':>10} {'llama ms':>10}   {'llama/sereno':20} "
         f"{'T(B)/T(1) sereno':>16} {'llama':>6} {'of limit':>8}",
     ]
     for cell in results["cells"]:
-        begin = f"{Path(cell['model']).name:22} {cell['threads']:7}"
+        begin = f"{Path(cell['model']).name:22} {cell['activation_bits'] or '-':>4} {cell['threads']:7}"
         for row in cell["rows"]:
             spread = f"({row['llama_over_sereno_min']:.2f}-{row['llama_over_sereno_max']:.2f})"
             ratio = f"{row['llama_over_sereno']:.2f} {spread}"
@@ -322,6 +325,7 @@ def parse_options(arguments):
         help="smollm2-135m, SHAPE-TYPE as tools/make-random-model takes them, or paths (default: %(default)s)")
     add("--threads", type=positive_numbers, default=[1, 2], metavar="LIST", help="(default: 1,2)")
     add("--batches", type=positive_numbers, default=[1, 4, 8, 16, 32], metavar="LIST", help="(default: 1,4,8,16,32)")
+    add("--context", type=int, default=256, metavar="N", help="tokens before each pass (default: 256)")
     add("--rounds", type=int, default=5, metavar="N", help="turns of each (default: 5)")
     add("--quick", action="store_true", help="one round of smollm2-135m")
     add("--out", type=Path, default=ROOT / "bench/results", metavar="FOLDER", help="(default: bench/results)")
@@ -349,11 +353,12 @@ def compare(options):
         "schema_version": 1, "date": now.strftime("%Y-%m-%d %H:%M UTC"), "machine": describe_machine(),
         "sereno": {"version": sereno.version, "commit": git_commit(),
                    "scheduling": " ".join(sereno.sched) or "in its own scheduling class"},
-        "context": CONTEXT, "rounds": options.rounds, "repeats": REPEATS, "cells": [],
+        "context": options.context, "rounds": options.rounds, "repeats": REPEATS, "cells": [],
     }
     for name in options.models:
         for threads in options.threads:
-            cell = {"model": name, "threads": threads, "llama": None, "error": None, "rows": [], "rounds": []}
+            cell = {"model": name, "threads": threads, "activation_bits": None, "llama": None, "error": None, "rows": [],
+                    "rounds": []}
             try:
                 measure(cell, sereno, options)
             except Failure as problem:

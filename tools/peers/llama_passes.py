@@ -76,7 +76,9 @@ class Worker:
     def time_pass(self, count):
         if self.n_kept != self.n_context:
             self.forget_from(0)
-            self.decode(0, self.n_context, all_logits=False)
+            limit = api.llama_n_batch(self.context)
+            for at in range(0, self.n_context, limit):
+                self.decode(at, min(limit, self.n_context - at), all_logits=False)
         ms = self.decode(self.n_context, count, all_logits=True)
         self.forget_from(self.n_context)
         return {"ms": ms}
