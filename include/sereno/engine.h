@@ -165,7 +165,7 @@ typedef struct sereno_engine_options {
     /* Prefetching, to be switched off in experiments: how far ahead in the stream of weights a kernel asks for them
      * (0: not), and how much of what the next subgraph reads is asked for while one runs (0: nothing). 0 .. 16 MiB */
     uint32_t prefetch_bytes, prefetch_next_bytes;
-    /* Folder of this machine's in which timings are kept: plans are cut by a run of a fraction of a second, made the
+    /* Folder of this machine's in which timings are kept: plans are cut by a run of about a second, made the
      * first time a model's shapes, kernels and threads come together. NULL: by rates that ship with the kernels.
      * Borrowed while opening. */
     const char *timing_folder;

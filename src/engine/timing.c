@@ -9,8 +9,8 @@
 #include "hash.h"
 
 enum {
-    TIMING_VERSION = 2,        /* of what is measured and how */
-    MEASURED_BATCHES = 6,      /* 1 to 32; larger ones take as much more as they are larger */
+    TIMING_VERSION = 3,        /* of what is measured and how */
+    MEASURED_BATCHES = 5,      /* 1 to 16; larger ones take as much more as they are larger */
     STREAMED_BYTES = 96 << 20, /* enough layers that they do not stay in caches from one batch to the next */
     ROUNDS = 3,
     LAYERS_MIN = 2,

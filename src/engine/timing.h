@@ -1,6 +1,6 @@
 /*
  * Timing of a model's operations on this machine: what plans are cut by. Measured by running a few layers once
- * at each batch (a fraction of a second), and kept in a file so that the next start need not.
+ * at each batch (about a second), and kept in a file so that the next start need not.
  *
  * A timing is only as good as the machine was quiet. On a busy one operations seem slow and plans are cut finer
  * than they need be: a little slower, never longer than the limit.

@@ -539,6 +539,29 @@ class Answers(Case):
         self.assertIn("portable", result.err)
         self.assertEqual(result.out, "")
 
+    def test_width_of_activations(self):
+        for given, bits in (("auto", 16), ("8", 8), ("16", 16)):  # a tiny model takes the wide form by itself
+            document = self.run_json("-p", "hi", "-n", 2, "--activations", given)
+            self.assertEqual(document["environment"]["activation_bits"], bits)
+        result = self.run_tiny("-p", "hi", "--activations", "12", code=2)
+        for word in ("--activations", "12", "auto", "8", "16"):
+            self.assertIn(word, result.err)
+
+    def test_timings_are_kept(self):
+        """The first start of a model leaves a timing in the cache, which the next one takes as it is; no place, no harm."""
+        cache = self.folder()
+        env = support.clean_environment(XDG_CACHE_HOME=cache)
+        self.run_json("-p", "hi", "-n", 1, env=env)
+        kept = [p for p in cache.rglob("*") if p.is_file()]
+        self.assertEqual(len(kept), 1, kept)
+        self.assertEqual(kept[0].parent.parent, cache / "sereno")
+        text = kept[0].read_bytes()
+        self.run_json("-p", "hi", "-n", 1, env=env)
+        self.assertEqual([p for p in cache.rglob("*") if p.is_file()], kept)
+        self.assertEqual(kept[0].read_bytes(), text)
+        for nowhere in ({"XDG_CACHE_HOME": "/dev/null/cache"}, {"XDG_CACHE_HOME": "", "HOME": ""}):
+            self.run_json("-p", "hi", "-n", 1, env=support.clean_environment(**nowhere))
+
     def test_scheduling_classes(self):
         for name in ("idle", "batch", "normal"):
             document = self.run_json("-p", "hi", "-n", 2, "--sched", name)
