@@ -188,9 +188,10 @@ static void prefill(sereno_engine *e, const int32_t *tokens, int32_t n) {
     }
 }
 
-/* A chain of `batch` true tokens, or the same with a wrong one in between that is nobody's parent. */
-static void check_batch(sereno_engine *e, const int32_t *next, int32_t batch, int32_t wrong_at, const float *wanted,
+/* A chain of `batch` true tokens; with `branch` a wrong one stands somewhere among them that is nobody's parent. */
+static void check_batch(sereno_engine *e, rng *r, const int32_t *next, int32_t batch, bool branch, const float *wanted,
                         const char *what) {
+    int32_t wrong_at = branch ? (int32_t)rng_below(r, (uint32_t)batch) : batch;
     sereno_input inputs[NEXT];
     int32_t depth = 0, parent = -1;
     for (int32_t i = 0; i < batch; i++) {
@@ -237,8 +238,8 @@ static void check_batches(const sereno_model *model, int32_t context, int32_t ac
             snprintf(what, sizeof what, "%s, %d threads, context %d, %d bits", o.isa, n_threads, context,
                      activation_bits);
             for (int32_t batch = 1; batch <= NEXT; batch++) {
-                check_batch(e, tokens + kept, batch, -1, wanted, what);
-                check_batch(e, tokens + kept, batch, (int32_t)rng_below(&r, (uint32_t)batch), wanted, what);
+                check_batch(e, &r, tokens + kept, batch, false, wanted, what);
+                check_batch(e, &r, tokens + kept, batch, true, wanted, what);
             }
             sereno_engine_close(&e);
         }

@@ -190,8 +190,9 @@ static void check_quantise(rng *r, const kernels *isa, tensor_type type, int32_t
             int sum[2] = {0, 0};
             int64_t slot = activation_slot(x, t, b);
             for (int i = 0; i < PACK_BLOCK; i++) {
-                int c = b * PACK_BLOCK + i, high = x->high[slot * PACK_BLOCK + i];
-                int q = planes == 1 ? high : 256 * high + x->low[slot * PACK_BLOCK + i];
+                int c = b * PACK_BLOCK + i;
+                int64_t at = slot * PACK_BLOCK + i;
+                int q = x->high[at] * (planes == 1 ? 1 : 256) + (planes == 1 ? 0 : x->low[at]);
                 float value = c < x->columns ? x->value[t * x->columns + c] : 0;
                 assert_true(fabsf((float)q * x->scale[slot] - value) <= 0.51f * x->scale[slot]);
                 sum[i / PACK_SUB_BLOCK] += q;
