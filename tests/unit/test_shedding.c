@@ -1,9 +1,16 @@
-/* Shedding: the decisions by table, with times of our own. */
+/* Shedding: the decisions by table with times of our own; the team with stalls and cores of our own. */
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 
 #include "rng.h"
+#include "sereno/clock.h"
 #include "shedding.h"
 #include "support.h"
+#include "team.h"
+#include "thread.h"
 
 /* ---- Decisions ---- */
 
@@ -131,12 +138,200 @@ static void test_back_within_a_second(void **state) {
     }
 }
 
+/* ---- The team ---- */
+
+/* A clock and cores of our own. Every thread has a core to itself, unless they are crowded. */
+typedef struct world {
+    pthread_t owner;
+    _Atomic uint64_t now_ns;
+    _Atomic uint64_t owner_step_ns;   /* each look of the owner at the clock takes that long */
+    _Atomic uint64_t late_ns;         /* how far ahead the clock is for others */
+    _Atomic uint32_t looks_of_others; /* at the clock */
+} world;
+
+static atomic_bool crowded;
+static atomic_int n_cores_given;
+
+int __wrap_thread_cpu(void);
+
+int __wrap_thread_cpu(void) {
+    static _Thread_local int core = -1;
+    if (core < 0) core = atomic_fetch_add(&n_cores_given, 1);
+    return crowded ? 0 : core;
+}
+
+static uint64_t world_now_ns(void *ctx) {
+    world *w = ctx;
+    if (pthread_equal(pthread_self(), w->owner)) {
+        return atomic_fetch_add(&w->now_ns, w->owner_step_ns) + w->owner_step_ns;
+    }
+    atomic_fetch_add(&w->looks_of_others, 1);
+    return w->now_ns + w->late_ns;
+}
+
+static team *open_team(int n_threads, const sereno_clock *clock) {
+    team_options options = {.n_threads = n_threads, .sched = SERENO_SCHED_NORMAL, .spin_us_max = 50, .clock = clock};
+    team *t;
+    assert_ok(team_open(&options, &t, err));
+    return t;
+}
+
+enum { MEMBERS_MAX = 4, TILES_MAX = 64 };
+
+/* A job of as many tiles as members; each member gets one. */
+typedef struct meeting {
+    team *team;
+    int n_members;
+    int32_t staller; /* keeps its tile until someone was shed; -1: nobody */
+    uint64_t sheds_before;
+    atomic_int n_here;
+    atomic_int seen[MEMBERS_MAX];
+} meeting;
+
+static void meet(void *ctx, int32_t tile, int32_t member) {
+    meeting *m = ctx;
+    atomic_fetch_add(&m->seen[tile], 1);
+    atomic_fetch_add(&m->n_here, 1);
+    while (m->n_here < m->n_members) sched_yield();
+    while (member == m->staller && team_shed_count(m->team) == m->sheds_before) sched_yield();
+}
+
+/* All members work on a job together; `staller` stalls it. Others are shed too if the system deschedules them then. */
+static void run_meeting(team *t, int32_t staller) {
+    int n_sheds_max = staller < 0 ? 0 : team_size(t) - 1;
+    meeting m = {.team = t, .n_members = team_size(t), .staller = staller, .sheds_before = team_shed_count(t)};
+    assert_int_equal(team_active(t), team_size(t));
+    team_run(t, meet, &m, m.n_members);
+    for (int i = 0; i < m.n_members; i++) {
+        assert_int_equal(m.seen[i], 1);
+    }
+    int n_sheds = (int)(team_shed_count(t) - m.sheds_before);
+    assert_in_range(n_sheds, staller >= 0, n_sheds_max);
+    assert_int_equal(team_active(t), team_size(t) - n_sheds);
+}
+
+typedef struct tally {
+    atomic_int of_member[MEMBERS_MAX];
+    int seen[TILES_MAX]; /* written without a lock: the thread sanitizer sees whether tiles are handed over */
+    int spin;            /* how much slower members other than the owner are */
+} tally;
+
+static void count(void *ctx, int32_t tile, int32_t member) {
+    tally *t = ctx;
+    atomic_fetch_add(&t->of_member[member], 1);
+    t->seen[tile]++;
+    for (volatile int i = 0; member > 0 && i < t->spin; i++) {}
+}
+
+static tally run_tally(team *t, int32_t n_tiles, int spin) {
+    tally of = {.spin = spin};
+    team_run(t, count, &of, n_tiles);
+    for (int32_t i = 0; i < TILES_MAX; i++) {
+        assert_int_equal(of.seen[i], i < n_tiles);
+    }
+    return of;
+}
+
+/* Lets time pass in jobs until member 1 of 2 is back; how often it was woken, about, or wakes_max if it is not. */
+static int wakes_until_back(team *t, world *w, int wakes_max) {
+    int wakes = 0;
+    for (; team_active(t) < 2 && wakes < wakes_max; wakes++) {
+        uint32_t before = w->looks_of_others;
+        w->now_ns += 2 * SHEDDING_PROBE_INTERVAL_NS; /* more than it may have been late */
+        do {
+            tally of = run_tally(t, TILES_MAX, 0);
+            if (team_active(t) < 2) assert_int_equal(of.of_member[0], TILES_MAX);
+        } while (w->looks_of_others == before);
+    }
+    return wakes;
+}
+
+static void test_shed_and_back(void **state) {
+    (void)state;
+    world w = {.owner = pthread_self(), .now_ns = 1};
+    sereno_clock clock = {world_now_ns, &w};
+    team *t = open_team(2, &clock);
+    for (int i = 0; i < 5; i++) {
+        run_meeting(t, -1);
+        w.owner_step_ns = 10000;
+        run_meeting(t, 1);
+        w.owner_step_ns = 0;
+        w.late_ns = SHEDDING_LATE_NS;
+        assert_int_equal(wakes_until_back(t, &w, 50), 50);
+        w.late_ns = 0;
+        crowded = true;
+        assert_int_equal(wakes_until_back(t, &w, 50), 50);
+        crowded = false;
+        int wakes = wakes_until_back(t, &w, 50);
+        assert_true(wakes >= SHEDDING_WAKES_MIN && wakes < 50);
+        run_meeting(t, -1);
+    }
+    team_close(&t);
+}
+
+/* The others go on without the one that stalled. */
+static void test_only_who_stalls(void **state) {
+    (void)state;
+    world w = {.owner = pthread_self(), .now_ns = 1};
+    sereno_clock clock = {world_now_ns, &w};
+    for (int32_t staller = 1; staller < MEMBERS_MAX; staller++) {
+        team *t = open_team(MEMBERS_MAX, &clock);
+        w.owner_step_ns = 10000;
+        run_meeting(t, staller);
+        w.owner_step_ns = 0;
+        for (int i = 0; i < 100; i++) {
+            assert_int_equal(run_tally(t, TILES_MAX, 0).of_member[staller], 0);
+        }
+        team_close(&t);
+    }
+}
+
+/* A clock that leaps makes members come and go all the time: each tile still runs exactly once. */
+static void test_coming_and_going(void **state) {
+    (void)state;
+    rng r = {test_seed()};
+    uint64_t n_sheds = 0;
+    for (int n_threads = 2; n_threads <= MEMBERS_MAX; n_threads++) {
+        world w = {.owner = pthread_self(), .now_ns = 1};
+        sereno_clock clock = {world_now_ns, &w};
+        team *t = open_team(n_threads, &clock);
+        for (int job = 0; job < 5000; job++) {
+            w.owner_step_ns = rng_below(&r, 4) ? 1000 : SHEDDING_PROBE_INTERVAL_NS;
+            run_tally(t, (int32_t)rng_below(&r, TILES_MAX + 1), (int)rng_below(&r, 5000));
+            if (rng_below(&r, 50) == 0) team_rest(t, 1 + rng_below(&r, 200000));
+        }
+        n_sheds += team_shed_count(t);
+        team_close(&t);
+    }
+    print_message("shed %llu times\n", (unsigned long long)n_sheds);
+}
+
+static uint64_t process_cpu_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* In a rest of 10 intervals, and outside jobs, a shed member is not woken: under 1 ms of CPU each. */
+static void test_rest_while_shed(void **state) {
+    (void)state;
+    team *t = open_team(2, NULL);
+    run_meeting(t, 1);
+    uint64_t cpu_ns = process_cpu_ns();
+    team_rest(t, 10ull * SHEDDING_PROBE_INTERVAL_NS);
+    cpu_ns = process_cpu_ns() - cpu_ns;
+    print_message("%.0f us of CPU\n", (double)cpu_ns / 1e3);
+    assert_true(cpu_ns < 1000000);
+    assert_int_equal(team_active(t), 1);
+    team_close(&t);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_patience),
-        cmocka_unit_test(test_allowance),
-        cmocka_unit_test(test_stories),
-        cmocka_unit_test(test_back_within_a_second),
+        cmocka_unit_test(test_patience),         cmocka_unit_test(test_allowance),
+        cmocka_unit_test(test_stories),          cmocka_unit_test(test_back_within_a_second),
+        cmocka_unit_test(test_shed_and_back),    cmocka_unit_test(test_only_who_stalls),
+        cmocka_unit_test(test_coming_and_going), cmocka_unit_test(test_rest_while_shed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
