@@ -10,6 +10,7 @@
 #include "futex.h"
 #include "procfs.h"
 #include "sereno/clock.h"
+#include "shedding.h"
 #include "thread.h"
 
 /*
@@ -19,7 +20,20 @@
  */
 enum { CLAIM_TILES_SHIFT = 16, CLAIM_JOB_SHIFT = 32, CLAIM_MASK = 0xFFFF, CACHE_LINE = 64 };
 
+/* What the owner tells a member: to be in the team, or (odd numbers) to sit out; each new one is a request to wake. */
+enum { ORDER_IN_TEAM = 0, ORDER_FIRST = 1, ORDER_STEP = 2 };
+
 typedef struct team_member {
+    /* Written by the member. */
+    _Alignas(CACHE_LINE) _Atomic uint32_t working; /* it claims tiles, so it may hold one */
+    _Atomic int32_t cpu;                           /* where it last began to work, or woke */
+    _Atomic uint32_t answered;                     /* the last order to sit out that it saw, at woke_ns */
+    _Atomic uint64_t woke_ns;
+    /* Written by the owner. */
+    _Alignas(CACHE_LINE) _Atomic uint32_t order; /* shed members park on it */
+    uint32_t last_order;                         /* to sit out */
+    shedding shedding;
+
     team *team;
     pthread_t thread;
     int index;
@@ -34,6 +48,8 @@ struct team {
     const sereno_clock *clock;
     uint64_t spin_ns_max;
     int size, n_started;
+    _Atomic int n_active; /* members that are not shed */
+    _Atomic uint64_t n_sheds;
     const team_options *options; /* while opening */
     int tids[TEAM_MAX];
     team_member members[TEAM_MAX];
@@ -53,25 +69,50 @@ static uint32_t job_of(uint64_t claim) {
     return (uint32_t)(claim >> CLAIM_JOB_SHIFT);
 }
 
-/* Works on the current job until its tiles are all claimed. */
-static void work(team *t, int32_t member) {
-    for (;;) {
+static bool is_shed(const team_member *m) {
+    return atomic_load_explicit(&m->order, memory_order_acquire) != ORDER_IN_TEAM;
+}
+
+/* Works on the current job until its tiles are all claimed, or the member is shed. */
+static void work(team *t, team_member *m) {
+    /* A claim publishes it: whoever finds no tile left to claim sees who may hold one. */
+    atomic_store_explicit(&m->working, 1, memory_order_relaxed);
+    atomic_store_explicit(&m->cpu, thread_cpu(), memory_order_relaxed);
+    while (!is_shed(m)) {
         uint64_t claim = atomic_fetch_add_explicit(&t->claim, 1, memory_order_acq_rel);
         uint32_t n_tiles = (uint32_t)(claim >> CLAIM_TILES_SHIFT) & CLAIM_MASK, tile = (uint32_t)claim & CLAIM_MASK;
-        if (tile >= n_tiles) return;
-        t->fn(t->ctx, (int32_t)tile, member);
+        if (tile >= n_tiles) break;
+        t->fn(t->ctx, (int32_t)tile, m->index);
         uint32_t done = atomic_fetch_add_explicit(&t->done, 1, memory_order_seq_cst) + 1;
         if (done == n_tiles && atomic_load_explicit(&t->owner_parked, memory_order_seq_cst)) {
             futex_wake(&t->done);
         }
     }
+    atomic_store_explicit(&m->working, 0, memory_order_relaxed);
 }
 
-/* Spins while `job` is the current one, at most spin_ns_max and not while the team rests. True: there is a new job. */
-static bool spin_while_job(team *t, uint32_t job) {
+/* While the member is shed: parks, holding nothing, and says when and where it woke for each order. */
+static void sit_out(team *t, team_member *m) {
+    uint32_t order, seen = ORDER_IN_TEAM;
+    while ((order = atomic_load_explicit(&m->order, memory_order_seq_cst)) != ORDER_IN_TEAM) {
+        if (order != seen) {
+            atomic_store_explicit(&m->woke_ns, sereno_now_ns(t->clock), memory_order_relaxed);
+            atomic_store_explicit(&m->cpu, thread_cpu(), memory_order_relaxed);
+            atomic_store_explicit(&m->answered, order, memory_order_release);
+            seen = order;
+        }
+        futex_wait(&m->order, order, FUTEX_FOREVER);
+    }
+}
+
+/*
+ * Spins while `job` is the current one and the member is in the team, at most spin_ns_max and not while the team
+ * rests. False: nothing to do so far.
+ */
+static bool spin_while_job(team *t, const team_member *m, uint32_t job) {
     uint64_t start = 0;
     for (unsigned i = 0;; i++) {
-        if (job_of(atomic_load_explicit(&t->claim, memory_order_acquire)) != job) return true;
+        if (job_of(atomic_load_explicit(&t->claim, memory_order_acquire)) != job || is_shed(m)) return true;
         if (atomic_load_explicit(&t->resting, memory_order_relaxed)) return false;
         cpu_relax();
         if (i % 32 == 0) {
@@ -82,12 +123,13 @@ static bool spin_while_job(team *t, uint32_t job) {
     }
 }
 
-/* Parks until there is a job other than `job`, or the team closes. */
-static void park_while_job(team *t, uint32_t job) {
+/* Parks until there is a job other than `job`, the member is shed, or the team closes. */
+static void park_while_job(team *t, const team_member *m, uint32_t job) {
     atomic_fetch_add_explicit(&t->n_parked, 1, memory_order_seq_cst);
     for (;;) {
         uint32_t wake = atomic_load_explicit(&t->wake, memory_order_seq_cst);
         if (job_of(atomic_load_explicit(&t->claim, memory_order_seq_cst)) != job) break;
+        if (atomic_load_explicit(&m->order, memory_order_seq_cst) != ORDER_IN_TEAM) break;
         if (atomic_load_explicit(&t->closing, memory_order_seq_cst)) break;
         futex_wait(&t->wake, wake, FUTEX_FOREVER);
     }
@@ -98,6 +140,96 @@ static void wake_members(team *t) {
     atomic_fetch_add_explicit(&t->wake, 1, memory_order_seq_cst);
     if (atomic_load_explicit(&t->n_parked, memory_order_seq_cst) > 0) futex_wake(&t->wake);
 }
+
+/* ---- Shedding ---- */
+
+static void give_order(team_member *m, uint32_t order) {
+    atomic_store_explicit(&m->order, order, memory_order_seq_cst);
+    futex_wake(&m->order);
+}
+
+static void order_out(team_member *m) {
+    m->last_order = m->last_order == ORDER_IN_TEAM ? ORDER_FIRST : m->last_order + ORDER_STEP;
+    give_order(m, m->last_order);
+}
+
+/* A bit for each member of the team, but the owner, that may hold a tile. */
+static uint64_t holders(const team *t) {
+    uint64_t found = 0;
+    for (int i = 1; i < t->size; i++) {
+        const team_member *m = &t->members[i];
+        bool working = atomic_load_explicit(&m->working, memory_order_relaxed);
+        if (working && m->shedding.state == SHEDDING_IN) found |= (uint64_t)1 << i;
+    }
+    return found;
+}
+
+/* How long a stall may go on until the first of the members `who` is shed. */
+static uint64_t least_allowance_ns(const team *t, uint64_t who, uint64_t now_ns) {
+    uint64_t least = SHEDDING_NEVER;
+    for (int i = 1; i < t->size; i++) {
+        if (!(who >> i & 1)) continue;
+        uint64_t ns = shedding_allowance_ns(&t->members[i].shedding, now_ns);
+        if (ns < least) least = ns;
+    }
+    return least;
+}
+
+/* The members `who` have stalled the team for stall_ns: sheds those for whom that is too much. */
+static void charge(team *t, uint64_t who, uint64_t now_ns, uint64_t stall_ns) {
+    for (int i = 1; i < t->size; i++) {
+        team_member *m = &t->members[i];
+        if (!(who >> i & 1) || !shedding_stalled(&m->shedding, now_ns, stall_ns)) continue;
+        atomic_fetch_sub_explicit(&t->n_active, 1, memory_order_relaxed);
+        order_out(m);
+        wake_members(t); /* if it has finished after all, it may have parked before it saw the order */
+        atomic_fetch_add_explicit(&t->n_sheds, 1, memory_order_release); /* who sees it counted has been told */
+    }
+}
+
+/* Whether a member of the team works where m woke. */
+static bool core_taken(const team *t, const team_member *m) {
+    int32_t cpu = atomic_load_explicit(&m->cpu, memory_order_relaxed);
+    for (int i = 0; i < t->size; i++) {
+        const team_member *other = &t->members[i];
+        if (other->shedding.state == SHEDDING_IN && atomic_load_explicit(&other->cpu, memory_order_relaxed) == cpu) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Wakes shed members when it is time to, and takes back those that have woken on time often enough. */
+static void review_shed(team *t) {
+    uint64_t now_ns = sereno_now_ns(t->clock);
+    for (int i = 1; i < t->size; i++) {
+        team_member *m = &t->members[i];
+        if (m->shedding.state == SHEDDING_IN) continue;
+        if (m->shedding.state == SHEDDING_ASKED) {
+            if (atomic_load_explicit(&m->answered, memory_order_acquire) != m->last_order) continue;
+            uint64_t woke_ns = atomic_load_explicit(&m->woke_ns, memory_order_relaxed);
+            if (shedding_woke(&m->shedding, woke_ns, core_taken(t, m))) {
+                atomic_fetch_add_explicit(&t->n_active, 1, memory_order_relaxed);
+                give_order(m, ORDER_IN_TEAM);
+                continue;
+            }
+        }
+        if (shedding_probe(&m->shedding, now_ns)) {
+            atomic_store_explicit(&t->members[0].cpu, thread_cpu(), memory_order_relaxed);
+            order_out(m);
+        }
+    }
+}
+
+int team_active(const team *t) {
+    return atomic_load_explicit(&t->n_active, memory_order_relaxed);
+}
+
+uint64_t team_shed_count(const team *t) {
+    return atomic_load_explicit(&t->n_sheds, memory_order_acquire);
+}
+
+/* ---- Opening and closing ---- */
 
 static int join_team(team_member *m, const team_options *options) {
     m->team->tids[m->index] = thread_id();
@@ -114,9 +246,10 @@ static void *member_main(void *arg) {
     futex_wake(&t->n_ready);
     if (status) return NULL;
     while (!atomic_load_explicit(&t->closing, memory_order_acquire)) {
+        sit_out(t, m);
         uint32_t job = job_of(atomic_load_explicit(&t->claim, memory_order_acquire));
-        work(t, m->index);
-        if (!spin_while_job(t, job)) park_while_job(t, job);
+        work(t, m);
+        if (!spin_while_job(t, m, job)) park_while_job(t, m, job);
     }
     return NULL;
 }
@@ -154,12 +287,13 @@ int team_open(const team_options *options, team **out, sereno_error *err) {
     team *t = aligned_alloc(CACHE_LINE, size);
     if (!t) return err_no_memory(err, "a team of threads", size);
     memset(t, 0, size);
-    t->clock = sereno_clock_system();
+    t->clock = options->clock ? options->clock : sereno_clock_system();
     t->spin_ns_max = (uint64_t)options->spin_us_max * 1000;
     t->size = options->n_threads;
+    t->n_active = options->n_threads;
     t->options = options;
     for (int i = 0; i < t->size; i++) {
-        t->members[i] = (team_member){.team = t, .index = i, .schedstat = -1};
+        t->members[i] = (team_member){.cpu = -1, .team = t, .index = i, .schedstat = -1};
     }
     timer_precise();
     int status = join_team(&t->members[0], options);
@@ -182,11 +316,13 @@ void team_close(team **team_) {
     *team_ = NULL;
     if (!t) return;
     atomic_store_explicit(&t->closing, 1, memory_order_seq_cst);
+    atomic_store_explicit(&t->resting, 1, memory_order_seq_cst);
     /* An empty job makes those who spin look up; those who park are woken. */
     atomic_fetch_add_explicit(&t->claim, (uint64_t)1 << CLAIM_JOB_SHIFT, memory_order_seq_cst);
     atomic_fetch_add_explicit(&t->wake, 1, memory_order_seq_cst);
     futex_wake(&t->wake);
     for (int i = 1; i <= t->n_started; i++) {
+        give_order(&t->members[i], ORDER_IN_TEAM);
         pthread_join(t->members[i].thread, NULL);
     }
     for (int i = 0; i < t->size; i++) {
@@ -195,30 +331,62 @@ void team_close(team **team_) {
     free(t);
 }
 
-static void wait_for_tiles(team *t, uint32_t n_tiles) {
-    uint64_t start = 0;
+/* Both wait until all tiles are done, which is true, or it is waited_ns_max after start_ns. */
+static bool spin_for_tiles(team *t, uint32_t n_tiles, uint64_t start_ns, uint64_t waited_ns_max) {
     for (unsigned i = 0; atomic_load_explicit(&t->done, memory_order_acquire) != n_tiles; i++) {
         cpu_relax();
-        if (i % 32 != 0) continue;
-        uint64_t now = sereno_now_ns(t->clock);
-        if (start == 0) start = now;
-        if (now - start < t->spin_ns_max) continue;
-        uint32_t done;
-        atomic_store_explicit(&t->owner_parked, 1, memory_order_seq_cst);
-        while ((done = atomic_load_explicit(&t->done, memory_order_seq_cst)) != n_tiles) {
-            futex_wait(&t->done, done, FUTEX_FOREVER);
-        }
-        atomic_store_explicit(&t->owner_parked, 0, memory_order_seq_cst);
+        if (i % 32 == 31 && sereno_now_ns(t->clock) - start_ns >= waited_ns_max) return false;
+    }
+    return true;
+}
+
+static bool park_for_tiles(team *t, uint32_t n_tiles, uint64_t start_ns, uint64_t waited_ns_max) {
+    uint32_t done;
+    atomic_store_explicit(&t->owner_parked, 1, memory_order_seq_cst);
+    while ((done = atomic_load_explicit(&t->done, memory_order_seq_cst)) != n_tiles) {
+        uint64_t waited_ns = sereno_now_ns(t->clock) - start_ns;
+        if (waited_ns >= waited_ns_max) break;
+        futex_wait(&t->done, done, waited_ns_max == SHEDDING_NEVER ? FUTEX_FOREVER : waited_ns_max - waited_ns);
+    }
+    atomic_store_explicit(&t->owner_parked, 0, memory_order_seq_cst);
+    return done == n_tiles;
+}
+
+/* Waits for tiles that should have been done by stall_ns, and takes note of who kept them. */
+static void wait_out_stall(team *t, uint32_t n_tiles, uint64_t stall_ns) {
+    uint64_t who = holders(t), allowance_ns = least_allowance_ns(t, who, stall_ns);
+    if (park_for_tiles(t, n_tiles, stall_ns, allowance_ns)) {
+        /* If it was longer than that, the owner may be the one that was late. */
+        uint64_t now_ns = sereno_now_ns(t->clock), waited_ns = now_ns - stall_ns;
+        charge(t, who, now_ns, waited_ns < allowance_ns ? waited_ns : allowance_ns - 1);
         return;
+    }
+    charge(t, who & holders(t), stall_ns + allowance_ns, allowance_ns);
+    park_for_tiles(t, n_tiles, stall_ns, SHEDDING_NEVER);
+}
+
+/* Waits for the tiles of a job that began at job_ns. */
+static void wait_for_tiles(team *t, uint32_t n_tiles, uint64_t job_ns) {
+    uint32_t done = atomic_load_explicit(&t->done, memory_order_acquire);
+    if (done == n_tiles) return;
+    uint64_t start_ns = sereno_now_ns(t->clock);
+    uint64_t patience_ns = shedding_patience_ns(start_ns - job_ns, done, team_active(t));
+    uint64_t spin_ns = t->spin_ns_max < patience_ns ? t->spin_ns_max : patience_ns;
+    if (spin_for_tiles(t, n_tiles, start_ns, spin_ns) || park_for_tiles(t, n_tiles, start_ns, patience_ns)) return;
+    wait_out_stall(t, n_tiles, start_ns + patience_ns);
+}
+
+static void run_alone(team_fn fn, void *ctx, int32_t n_tiles) {
+    for (int32_t tile = 0; tile < n_tiles; tile++) {
+        fn(ctx, tile, 0);
     }
 }
 
 void team_run(team *t, team_fn fn, void *ctx, int32_t n_tiles) {
     assert(n_tiles >= 0 && n_tiles <= TEAM_TILES_MAX);
-    if (n_tiles <= 1 || t->size == 1) {
-        for (int32_t tile = 0; tile < n_tiles; tile++) {
-            fn(ctx, tile, 0);
-        }
+    if (n_tiles > 1 && team_active(t) < t->size) review_shed(t);
+    if (n_tiles <= 1 || team_active(t) == 1) {
+        run_alone(fn, ctx, n_tiles);
         return;
     }
     t->fn = fn;
@@ -229,8 +397,9 @@ void team_run(team *t, team_fn fn, void *ctx, int32_t n_tiles) {
     uint64_t claim = (uint64_t)job << CLAIM_JOB_SHIFT | (uint64_t)n_tiles << CLAIM_TILES_SHIFT;
     atomic_store_explicit(&t->claim, claim, memory_order_seq_cst);
     wake_members(t);
-    work(t, 0);
-    wait_for_tiles(t, (uint32_t)n_tiles);
+    uint64_t now_ns = sereno_now_ns(t->clock); /* after the others have begun: they do not wait for the clock */
+    work(t, &t->members[0]);
+    wait_for_tiles(t, (uint32_t)n_tiles, now_ns);
 }
 
 void team_rest(team *t, uint64_t duration_ns) {

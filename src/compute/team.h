@@ -5,8 +5,12 @@
  * team_rest, every other member is parked and uses no CPU time. Members claim tiles of a job from a
  * shared counter, so a slow one takes fewer. The owner is member 0 and works too.
  *
- * Thread: open, run, rest, sample and close belong to the owner, the thread that opened the team.
- * team_interrupt may be called from any thread and from signal handlers.
+ * A member that is descheduled while it holds a tile stalls everyone once: it is shed, and comes back when it
+ * wakes on time (shedding.h). A shed member is parked without a timer: the owner wakes it, within team_run,
+ * to see how it does. The owner is never shed.
+ *
+ * Thread: open, run, rest, sample and close belong to the owner, the thread that opened the team. The counts
+ * may be read from any thread; team_interrupt may be called from signal handlers too.
  */
 #ifndef COMPUTE_TEAM_H
 #define COMPUTE_TEAM_H
@@ -14,6 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "sereno/clock.h"
 #include "sereno/engine.h"
 #include "sereno/error.h"
 
@@ -26,7 +31,8 @@ typedef struct team_options {
     sereno_sched sched; /* class of all members; the owner's changes when the team opens, for good */
     const int *cpus;    /* cores they may run on (borrowed while opening); n_cpus 0: as the process may */
     int n_cpus;
-    uint32_t spin_us_max; /* how long a member that waits for work spins before it parks */
+    uint32_t spin_us_max;      /* how long a member that waits for work spins before it parks */
+    const sereno_clock *clock; /* must go on while members wait; must outlive the team; NULL: the machine's */
 } team_options;
 
 /* Starts the members. SERENO_ERR_SYSTEM names what was refused. On failure *out is NULL. */
@@ -46,6 +52,9 @@ void team_rest(team *t, uint64_t duration_ns);
 void team_interrupt(team *t);
 
 int team_size(const team *t);
+/* Members that take tiles at present, 1..team_size, and how often one was shed since the team opened. */
+int team_active(const team *t);
+uint64_t team_shed_count(const team *t);
 /* Kernel ids of the members, team_size of them; valid until close. */
 const int *team_thread_ids(const team *t);
 

@@ -291,7 +291,11 @@ static int32_t choose_activation_bits(const sereno_model_info *m, int32_t wanted
 
 static int open_parts(native_engine *e, const sereno_engine_options *o, sereno_error *err) {
     const sereno_model_info *m = sereno_model_describe(e->model);
-    team_options team = {o->n_threads, o->sched, o->cpus, o->n_cpus, o->spin_us_max};
+    team_options team = {.n_threads = o->n_threads,
+                         .sched = o->sched,
+                         .cpus = o->cpus,
+                         .n_cpus = o->n_cpus,
+                         .spin_us_max = o->spin_us_max};
     int status = check_options(m, o, err);
     if (status || (status = kernels_find(o->isa, &e->kernels, err)) || (status = team_open(&team, &e->team, err)) ||
         (status = weights_open(&e->weights, e->model, o, e->team, err)) ||

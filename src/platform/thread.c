@@ -73,6 +73,10 @@ int thread_id(void) {
     return (int)syscall(SYS_gettid);
 }
 
+int thread_cpu(void) {
+    return sched_getcpu();
+}
+
 bool thread_read_class(int tid, sereno_sched *sched, int *nice_value) {
     int policy = sched_getscheduler(tid) & ~SCHED_RESET_ON_FORK;
     errno = 0;

@@ -29,6 +29,9 @@ int thread_start(pthread_t *thread, void *(*entry)(void *), void *arg);
 /* Kernel id of the calling thread. */
 int thread_id(void);
 
+/* The core that the calling thread runs on at this moment, -1 where the system does not say. A few nanoseconds. */
+int thread_cpu(void);
+
 /* Scheduling class and nice value that the kernel reports for a thread of this process. */
 bool thread_read_class(int tid, sereno_sched *sched, int *nice_value);
 
