@@ -28,8 +28,31 @@ static void print_document(const memory_result *result, const memory_options *o)
 }
 
 static void print_table(const memory_result *result, const memory_options *o, bool all_loops) {
-    printf("%s kernels, a buffer of %zu MiB, median of %d\n\nthreads   read GB/s  loop\n", result->isa,
+    printf("%s kernels, a buffer of %zu MiB; reads are medians of %d, the rest the best of them\n\n", result->isa,
            o->buffer_bytes >> 20, o->repeats);
+    puts("threads   read GB/s  loop");
+    for (int n = 1; n <= result->n; n++) {
+        const read_rates *rates = &result->reads[n - 1];
+        json_t *loops = json_object();
+        for (int i = 0; i < READ_LOOPS; i++) {
+            json_object_set_new(loops, read_loops[i].name, json_number(rates->gbs[i]));
+        }
+        json_array_append_new(threads, json_pack("{s:i, s:f, s:s, s:o}", "n", n, "read_gbs", rates->gbs[rates->best],
+                                                 "loop", read_loops[rates->best].name, "loops_gbs", loops));
+    }
+    json_object_set_new(document, "isa", json_string(result->isa));
+    json_object_set_new(document, "buffer_mib", json_integer((json_int_t)(o->buffer_bytes >> 20)));
+    json_object_set_new(document, "repeats", json_integer(o->repeats));
+    json_object_set_new(document, "threads", threads);
+    json_object_set_new(document, "latency_ns", json_number(result->latency_ns));
+    json_object_set_new(document, "int8_gmacs_per_thread", json_number(result->dot_gmacs));
+    print_json(document);
+}
+
+static void print_table(const memory_result *result, const memory_options *o, bool all_loops) {
+    printf("%s kernels, a buffer of %zu MiB, reads are medians of %d, the rest the best of them\n\nthreads   read GB/s "
+           " loop\n",
+           result->isa, o->buffer_bytes >> 20, o->repeats);
     for (int n = 1; n <= result->n; n++) {
         const read_rates *rates = &result->reads[n - 1];
         printf("%7d  %10.1f  %s\n", n, rates->gbs[rates->best], read_loops[rates->best].name);
@@ -52,7 +75,8 @@ int cmd_bench_memory(int argc, char **argv) {
          SERENO_THREADS_MAX, NULL, NULL},
         {OPTION_INT, "--buffer-mib", "N", &buffer_mib,
          "read so much; default 512: far more than the last-level cache should hold", 1, 1 << 20, NULL, NULL},
-        {OPTION_INT, "--repeats", "N", &repeats, "the median of N reads counts; default 9", 1, 10000, NULL, NULL},
+        {OPTION_INT, "--repeats", "N", &repeats, "the median of N reads counts; default 9", 1, READ_SAMPLES, NULL,
+         NULL},
         {OPTION_TEXT, "--isa", "NAME", &isa, "kernels to read with; default $SERENO_ISA, else the best of this machine",
          0, 0, NULL, NULL},
         COMMON_OPTIONS(common),

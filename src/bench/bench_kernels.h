@@ -32,7 +32,7 @@ typedef struct kernels_options {
 
 typedef struct kernels_cell {
     const char *isa;
-    int32_t prefetch_bytes; /* how far ahead the kernel asks for weights; 0: it does not */
+    int32_t prefetch_bytes; /* how far ahead the kernel asks for weights, if it does; 0: not ahead */
     tensor_type type;
     int activation_bits; /* 32: floats as they are */
     kernels_shape shape;

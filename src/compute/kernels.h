@@ -155,7 +155,7 @@ static inline int32_t attend_slot(const attend_path *p, int32_t position) {
     return position < p->n_contiguous ? position : p->tail[position - p->n_contiguous];
 }
 
-/* What one thread does a microsecond, roughly and on the low side; plans are cut by it. */
+/* What one thread does a microsecond, roughly and on the low side; plans are cut by it where nothing was measured. */
 typedef struct kernel_rates {
     uint32_t bytes;          /* weights streamed */
     uint32_t quantised_macs; /* products with integer activations */

@@ -14,7 +14,7 @@ enum { GROUP = ACTIVATION_GROUP };
 
 /* Attention: running sums of a group, and the keys and values a group walks before the next takes them from the cache.
  */
-enum { ATTEND_SUMS = 16, KEYS_AT_ONCE = 32, VALUES_AT_ONCE = 32 };
+enum { ATTEND_SUMS = 16, KEYS_AT_ONCE = 64, VALUES_AT_ONCE = 32 };
 
 #define INLINE static inline __attribute__((always_inline))
 /* Before loops over the tokens of a group, whose number is a constant: what they carry then stays in registers. */

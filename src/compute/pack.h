@@ -66,7 +66,7 @@ typedef struct packed_matrix {
     int32_t rows, columns;
     int32_t n_tiles;        /* of 16 rows, the last perhaps partly empty */
     size_t tile_bytes;      /* distance from tile to tile, a multiple of 64 */
-    int32_t prefetch_bytes; /* how far ahead of its reading a kernel asks for data; 0: it does not */
+    int32_t prefetch_bytes; /* how far ahead of its reading a kernel asks for data, if it does; 0: not ahead */
     uint8_t *data;          /* n_tiles * tile_bytes, 64-byte aligned; owned by whoever allocated it */
 } packed_matrix;
 

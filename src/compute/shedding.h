@@ -23,8 +23,9 @@
 #include <stdint.h>
 
 enum {
-    /* Tiles of a job are alike: one that takes this many times as long is not merely slow. */
-    SHEDDING_PATIENCE_TILES = 16,
+    /* The engine's claims differ in length by a factor of four, the longest being twice the mean: one that takes this
+     * many times the mean is not merely long or slow. */
+    SHEDDING_PATIENCE_TILES = 4,
     /* To park and be woken again costs a member tens of microseconds; so does an interrupt. */
     SHEDDING_PATIENCE_NS_MIN = 100000,
     /* Less than a turn of a busy thread of the foreground (3 to 4 ms with usual ticks), so that the first one tells.

@@ -361,7 +361,8 @@ static void wait_out_stall(team *t, uint32_t n_tiles, uint64_t stall_ns) {
         charge(t, who, now_ns, waited_ns < allowance_ns ? waited_ns : allowance_ns - 1);
         return;
     }
-    charge(t, who & holders(t), stall_ns + allowance_ns, allowance_ns);
+    charge(t, who & holders(t), stall_ns,
+           allowance_ns); /* at the time the allowance is of: meanwhile none is regained */
     park_for_tiles(t, n_tiles, stall_ns, SHEDDING_NEVER);
 }
 

@@ -319,7 +319,7 @@ static int open_parts(native_engine *e, const sereno_engine_options *o, sereno_e
         .kv_bytes = e->kv.storage.size,
     };
     plan_timing timing = plan_estimate(&e->weights, m, &e->kernels->rates);
-    if (o->timing_folder) timing_obtain(e, o->timing_folder, &timing);
+    if (o->timing_folder) timing_obtain(e, o, &timing);
     return plans_open(&e->plans, &e->weights, m, &timing, o->n_threads, o->n_ctx, o->subgraph_us_max, err);
 }
 

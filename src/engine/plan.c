@@ -111,18 +111,33 @@ subgraph plan_operation(const weights *w, const sereno_model_info *model, sereno
     return s;
 }
 
-/* Appends the slices of an operation, or only counts them while p->subgraphs is NULL. */
-static void add_operation(const cutter *c, plan *p, sereno_subgraph_kind kind, int32_t layer) {
+static double operation_bytes(const weights *w, const subgraph *s) {
+    const packed_matrix *m[3];
+    double bytes = 0;
+    for (int i = plan_matrices(w, s, m) - 1; i >= 0; i--) {
+        bytes += (double)pack_bytes(m[i]);
+    }
+    return bytes;
+}
+
+/* Expected time of a whole operation over the limit. */
+static double limits_taken(const cutter *c, const plan *p, const subgraph *s) {
     int b = 0;
     while (plan_batches[b] < p->batch) b++;
-    double us = c->timing->us[kind][b];
-    double wanted = us / (c->us_max * fill);
-    if (kind == SERENO_SUBGRAPH_ATTENTION) wanted = us * p->context / PLAN_TIMED_CONTEXT / (c->us_max * fill_attention);
-    int32_t n_slices = wanted < 1 ? 1 : wanted >= INT16_MAX ? INT16_MAX : (int32_t)wanted + 1;
+    double limits = c->timing->us[s->kind][b] / c->us_max;
+    if (s->kind == SERENO_SUBGRAPH_ATTENTION) return limits * p->context / PLAN_TIMED_CONTEXT / fill_attention;
+    const subgraph timed = {.kind = s->kind};
+    return limits * operation_bytes(c->w, s) / operation_bytes(c->w, &timed) / fill;
+}
+
+/* Appends the slices of an operation, or only counts them while p->subgraphs is NULL. */
+static void add_operation(const cutter *c, plan *p, sereno_subgraph_kind kind, int32_t layer) {
     subgraph s = {.kind = kind, .layer = layer};
-    s.block = attention_block(c->model, p->batch, n_slices, c->n_threads);
+    double limits = limits_taken(c, p, &s);
+    s.block = attention_block(c->model, p->batch, limits < INT16_MAX ? (int32_t)limits + 1 : INT16_MAX, c->n_threads);
     int32_t n_units = count_units(c->w, c->model, &s, p->batch);
-    if (n_slices > n_units) n_slices = n_units;
+    int32_t per_slice = n_units <= limits ? 1 : limits <= 1 ? n_units : (int32_t)(n_units / limits);
+    int32_t n_slices = (n_units + per_slice - 1) / per_slice;
     for (int32_t i = 0; i < n_slices; i++, p->n++) {
         if (!p->subgraphs) continue;
         s.begin = (int32_t)((int64_t)n_units * i / n_slices);

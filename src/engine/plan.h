@@ -3,7 +3,8 @@
  * takes about subgraph_us_max or less. Compiled once when the engine opens.
  *
  * Guarantee: a subgraph's expected time, by the timing the plans were cut with, is at most the limit, or
- * it is a single unit (a tile of 16 rows, or one query), which cannot be cut.
+ * it is a single unit (a tile of 16 rows, or one query), which cannot be cut. The timing is of the first layers; where
+ * another has more bytes (another type), it is expected to take as much longer.
  */
 #ifndef ENGINE_PLAN_H
 #define ENGINE_PLAN_H

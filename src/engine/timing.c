@@ -9,7 +9,7 @@
 #include "hash.h"
 
 enum {
-    TIMING_VERSION = 3,        /* of what is measured and how */
+    TIMING_VERSION = 4,        /* of what is measured and how */
     MEASURED_BATCHES = 5,      /* 1 to 16; larger ones take as much more as they are larger */
     STREAMED_BYTES = 96 << 20, /* enough layers that they do not stay in caches from one batch to the next */
     ROUNDS = 3,
@@ -49,9 +49,10 @@ static int ascending(const void *a, const void *b) {
 
 static float run_timed(native_engine *e, sereno_subgraph_kind kind, int32_t layer, int32_t batch) {
     subgraph s = plan_operation(&e->weights, sereno_model_describe(e->model), kind, layer, batch, e->info.n_threads);
-    uint64_t start = sereno_now_ns(e->clock);
+    const sereno_clock *clock = sereno_clock_system(); /* not the engine's, which may be one of a simulation */
+    uint64_t start = sereno_now_ns(clock);
     native_run_subgraph(e, &s, batch);
-    return (float)(sereno_now_ns(e->clock) - start) / 1000;
+    return (float)(sereno_now_ns(clock) - start) / 1000;
 }
 
 /* Times of each operation and layer; of several rounds the shortest, since what disturbs only adds. */
@@ -87,8 +88,12 @@ static void measure_batch(native_engine *e, int b, int32_t context, plan_timing 
     out->us[SERENO_SUBGRAPH_ATTENTION][b] *= (float)PLAN_TIMED_CONTEXT / (float)context;
 }
 
-void timing_measure(native_engine *e, plan_timing *out) {
-    int32_t context = e->info.n_ctx < PLAN_TIMED_CONTEXT ? e->info.n_ctx : PLAN_TIMED_CONTEXT;
+static int32_t timed_context(const native_engine *e) {
+    return e->info.n_ctx < PLAN_TIMED_CONTEXT ? e->info.n_ctx : PLAN_TIMED_CONTEXT;
+}
+
+static void measure(native_engine *e, plan_timing *out) {
+    int32_t context = timed_context(e);
     for (int b = 0; b < MEASURED_BATCHES; b++) {
         measure_batch(e, b, context, out);
     }
@@ -103,7 +108,7 @@ void timing_measure(native_engine *e, plan_timing *out) {
 /* ---- Keeping ---- */
 
 /* What the timing depends on, as a line. */
-static void describe(const native_engine *e, char key[KEY_SIZE]) {
+static void describe(const native_engine *e, const sereno_engine_options *o, char key[KEY_SIZE]) {
     const sereno_model_info *m = sereno_model_describe(e->model);
     uint64_t shapes = hash_u64(m->n_layers + ((uint64_t)m->n_heads << 16) + ((uint64_t)m->n_kv_heads << 32));
     for (uint32_t layer = 0; layer < m->n_layers; layer++) {
@@ -114,8 +119,12 @@ static void describe(const native_engine *e, char key[KEY_SIZE]) {
     }
     const packed_matrix *head = &e->weights.head;
     shapes = hash_u64(shapes + (uint64_t)head->format + ((uint64_t)head->rows << 8));
-    snprintf(key, KEY_SIZE, "timing %d shapes %016" PRIx64 " isa %s threads %d activations %d sereno %s",
-             TIMING_VERSION, shapes, e->info.isa, e->info.n_threads, e->info.activation_bits, sereno_version());
+    uint64_t cores = o->n_cpus > 0 ? hash_bytes(o->cpus, (size_t)o->n_cpus * sizeof *o->cpus) : 0;
+    snprintf(key, KEY_SIZE,
+             "timing %d shapes %016" PRIx64 " isa %s threads %d cores %016" PRIx64
+             " class %d activations %d prefetch %" PRIu32 " %" PRIu32 " context %d sereno %s",
+             TIMING_VERSION, shapes, e->info.isa, e->info.n_threads, cores, (int)o->sched, e->info.activation_bits,
+             o->prefetch_bytes, o->prefetch_next_bytes, timed_context(e), sereno_version());
 }
 
 static bool load(const char *path, const char *key, plan_timing *out) {
@@ -126,33 +135,34 @@ static bool load(const char *path, const char *key, plan_timing *out) {
         fgets(line, sizeof line, file) && strcspn(line, "\n") == strlen(key) && strncmp(line, key, strlen(key)) == 0;
     for (int i = 0; ok && i < PLAN_KINDS * PLAN_BATCHES; i++) {
         float *us = &out->us[i / PLAN_BATCHES][i % PLAN_BATCHES];
-        ok = fscanf(file, "%f", us) == 1 && isfinite(*us) && *us >= 0;
+        ok = fscanf(file, "%f", us) == 1 && isfinite(*us) && *us > 0;
     }
     fclose(file);
     return ok;
 }
 
-/* Whole or not at all: a reader never sees half a file. */
+/* Under a name of its own first, so that no reader sees half a file. */
 static void save(const char *path, const char *key, const plan_timing *t) {
-    char temporary[PATH_SIZE + 8];
-    snprintf(temporary, sizeof temporary, "%s.new", path);
+    char temporary[PATH_SIZE + 32];
+    snprintf(temporary, sizeof temporary, "%s.%" PRIx64, path, sereno_now_ns(sereno_clock_system()));
     FILE *file = fopen(temporary, "w");
     if (!file) return;
     bool ok = fprintf(file, "%s\n", key) > 0;
     for (int i = 0; i < PLAN_KINDS * PLAN_BATCHES; i++) {
         const char *end = i % PLAN_BATCHES == PLAN_BATCHES - 1 ? "\n" : " ";
-        ok &= fprintf(file, "%.1f%s", (double)t->us[i / PLAN_BATCHES][i % PLAN_BATCHES], end) > 0;
+        ok &= fprintf(file, "%.4f%s", (double)t->us[i / PLAN_BATCHES][i % PLAN_BATCHES], end) > 0;
     }
     ok &= fclose(file) == 0;
     if (!ok || rename(temporary, path) != 0) remove(temporary);
 }
 
-void timing_obtain(native_engine *e, const char *folder, plan_timing *out) {
+void timing_obtain(native_engine *e, const sereno_engine_options *options, plan_timing *out) {
     char key[KEY_SIZE], path[PATH_SIZE];
-    describe(e, key);
-    int length = snprintf(path, sizeof path, "%s/timing-%016" PRIx64, folder, hash_bytes(key, strlen(key)));
+    describe(e, options, key);
+    int length =
+        snprintf(path, sizeof path, "%s/timing-%016" PRIx64, options->timing_folder, hash_bytes(key, strlen(key)));
     bool named = length > 0 && (size_t)length < sizeof path;
     if (named && load(path, key, out)) return;
-    timing_measure(e, out);
+    measure(e, out);
     if (named) save(path, key, out);
 }

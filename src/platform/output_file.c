@@ -78,8 +78,11 @@ int output_file_commit(output_file *f, sereno_error *err) {
     }
     f->to = NULL;
     if (!good) return err_set(err, SERENO_ERR_IO, "cannot write '%s': %s", f->temporary, strerror(reason));
-    /* It may have come since the start. */
-    if (!f->replace && path_exists(f->path)) return err_set(err, SERENO_ERR_IO, "'%s' exists already", f->path);
+    if (!f->replace) { /* something may have come since the start: a link takes a name only if nobody has it */
+        if (link(f->temporary, f->path) == 0) return SERENO_OK; /* close removes the other name */
+        /* Where the file system has no links, a gap stays between the look and the renaming. */
+        if (errno == EEXIST || path_exists(f->path)) return err_set(err, SERENO_ERR_IO, "'%s' exists already", f->path);
+    }
     if (rename(f->temporary, f->path) != 0) {
         return err_set(err, SERENO_ERR_IO, "cannot rename '%s' to '%s': %s", f->temporary, f->path, strerror(errno));
     }

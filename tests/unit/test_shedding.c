@@ -23,9 +23,9 @@ static void test_patience(void **state) {
         uint64_t wanted_ns;
     } cases[] = {
         {0, 1, 2, SHEDDING_PATIENCE_NS_MIN},
-        {20000, 10, 2, SHEDDING_PATIENCE_NS_MIN}, /* tiles of 4 us: 64 us are below the least */
-        {5000000, 10, 2, 16 * 1000000},           /* tiles of 1 ms */
-        {5000000, 10, 4, 16 * 2000000},
+        {20000, 10, 2, SHEDDING_PATIENCE_NS_MIN},             /* tiles of 4 us: a few are below the least */
+        {5000000, 10, 2, SHEDDING_PATIENCE_TILES * 1000000u}, /* tiles of 1 ms */
+        {5000000, 10, 4, SHEDDING_PATIENCE_TILES * 2000000u},
         {5000000, 0, 2, SHEDDING_NEVER},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -184,6 +184,8 @@ typedef struct meeting {
     int n_members;
     int32_t staller; /* keeps its tile until someone was shed; -1: nobody */
     uint64_t sheds_before;
+    const world *world; /* with it, the staller keeps its tile only until release_ns */
+    uint64_t release_ns;
     atomic_int n_here;
     atomic_int seen[MEMBERS_MAX];
 } meeting;
@@ -193,7 +195,8 @@ static void meet(void *ctx, int32_t tile, int32_t member) {
     atomic_fetch_add(&m->seen[tile], 1);
     atomic_fetch_add(&m->n_here, 1);
     while (m->n_here < m->n_members) sched_yield();
-    while (member == m->staller && team_shed_count(m->team) == m->sheds_before) sched_yield();
+    if (member != m->staller) return;
+    while (m->world ? m->world->now_ns < m->release_ns : team_shed_count(m->team) == m->sheds_before) sched_yield();
 }
 
 /* All members work on a job together; `staller` stalls it. Others are shed too if the system deschedules them then. */
@@ -269,6 +272,21 @@ static void test_shed_and_back(void **state) {
     team_close(&t);
 }
 
+/* A member that has used a part of its allowance is shed by a long stall like one that has not. */
+static void test_shed_after_a_short_stall(void **state) {
+    (void)state;
+    world w = {.owner = pthread_self(), .now_ns = 1};
+    sereno_clock clock = {world_now_ns, &w};
+    team *t = open_team(2, &clock);
+    w.owner_step_ns = SHEDDING_PATIENCE_NS_MIN;
+    meeting m = {.team = t, .n_members = 2, .staller = 1, .world = &w};
+    m.release_ns = w.now_ns + 10 * SHEDDING_PATIENCE_NS_MIN + SHEDDING_ALLOWANCE_NS / 2;
+    team_run(t, meet, &m, 2);
+    assert_int_equal(team_shed_count(t), 0);
+    run_meeting(t, 1); /* hangs if nobody is shed */
+    team_close(&t);
+}
+
 /* The others go on without the one that stalled. */
 static void test_only_who_stalls(void **state) {
     (void)state;
@@ -328,10 +346,15 @@ static void test_rest_while_shed(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_patience),         cmocka_unit_test(test_allowance),
-        cmocka_unit_test(test_stories),          cmocka_unit_test(test_back_within_a_second),
-        cmocka_unit_test(test_shed_and_back),    cmocka_unit_test(test_only_who_stalls),
-        cmocka_unit_test(test_coming_and_going), cmocka_unit_test(test_rest_while_shed),
+        cmocka_unit_test(test_patience),
+        cmocka_unit_test(test_allowance),
+        cmocka_unit_test(test_stories),
+        cmocka_unit_test(test_back_within_a_second),
+        cmocka_unit_test(test_shed_after_a_short_stall),
+        cmocka_unit_test(test_shed_and_back),
+        cmocka_unit_test(test_only_who_stalls),
+        cmocka_unit_test(test_coming_and_going),
+        cmocka_unit_test(test_rest_while_shed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
