@@ -33,28 +33,6 @@ static void print_table(const memory_result *result, const memory_options *o, bo
     puts("threads   read GB/s  loop");
     for (int n = 1; n <= result->n; n++) {
         const read_rates *rates = &result->reads[n - 1];
-        json_t *loops = json_object();
-        for (int i = 0; i < READ_LOOPS; i++) {
-            json_object_set_new(loops, read_loops[i].name, json_number(rates->gbs[i]));
-        }
-        json_array_append_new(threads, json_pack("{s:i, s:f, s:s, s:o}", "n", n, "read_gbs", rates->gbs[rates->best],
-                                                 "loop", read_loops[rates->best].name, "loops_gbs", loops));
-    }
-    json_object_set_new(document, "isa", json_string(result->isa));
-    json_object_set_new(document, "buffer_mib", json_integer((json_int_t)(o->buffer_bytes >> 20)));
-    json_object_set_new(document, "repeats", json_integer(o->repeats));
-    json_object_set_new(document, "threads", threads);
-    json_object_set_new(document, "latency_ns", json_number(result->latency_ns));
-    json_object_set_new(document, "int8_gmacs_per_thread", json_number(result->dot_gmacs));
-    print_json(document);
-}
-
-static void print_table(const memory_result *result, const memory_options *o, bool all_loops) {
-    printf("%s kernels, a buffer of %zu MiB, reads are medians of %d, the rest the best of them\n\nthreads   read GB/s "
-           " loop\n",
-           result->isa, o->buffer_bytes >> 20, o->repeats);
-    for (int n = 1; n <= result->n; n++) {
-        const read_rates *rates = &result->reads[n - 1];
         printf("%7d  %10.1f  %s\n", n, rates->gbs[rates->best], read_loops[rates->best].name);
         for (int i = 0; all_loops && i < READ_LOOPS; i++) {
             printf("         %10.1f    %s\n", rates->gbs[i], read_loops[i].name);

@@ -23,8 +23,8 @@
 #include <stdint.h>
 
 enum {
-    /* The engine's claims differ in length by a factor of four, the longest being twice the mean: one that takes this
-     * many times the mean is not merely long or slow. */
+    /* The engine's claims differ in length by a factor of four, the longest being 1.6 times the mean: one that takes
+     * this many times the mean is not merely long or slow. */
     SHEDDING_PATIENCE_TILES = 4,
     /* To park and be woken again costs a member tens of microseconds; so does an interrupt. */
     SHEDDING_PATIENCE_NS_MIN = 100000,

@@ -80,7 +80,7 @@ static void ask_for_share(const lookahead *l, int32_t share, int32_t n_shares) {
 
 /*
  * Splits [begin, end) into runs for the team to claim, and calls `each` for every index. Each member may claim one long
- * run, two thirds of its share; the rest is in short ones, for whoever is ahead. Claims cost, and so does asking ahead
+ * run, four fifths of its share; the rest is in short ones, for whoever is ahead. Claims cost, and so does asking ahead
  * for weights past the end of a run.
  */
 typedef struct split {
@@ -91,7 +91,7 @@ typedef struct split {
     lookahead next;
 } split;
 
-enum { SHORT_RUNS = 2, LONG_RUN = 4 }; /* short runs a member; length of a long one in short ones */
+enum { SHORT_RUNS = 1, LONG_RUN = 4 }; /* short runs a member; length of a long one in short ones */
 
 /* Where run `index` begins. */
 static int32_t run_begin(const split *s, int32_t index) {
@@ -108,9 +108,10 @@ static void claim_run(void *ctx, int32_t index, int32_t member) {
     }
 }
 
-static void for_each_ahead(native_engine *e, int32_t begin, int32_t end,
-                           void (*each)(native_engine *e, void *ctx, int32_t index, int32_t member), void *ctx,
-                           lookahead next) {
+/* For units that take long or not alike. */
+static void for_each_unit(native_engine *e, int32_t begin, int32_t end,
+                          void (*each)(native_engine *e, void *ctx, int32_t index, int32_t member), void *ctx,
+                          lookahead next) {
     int32_t n = end - begin, n_threads = team_size(e->team);
     bool few = n < n_threads * (LONG_RUN + SHORT_RUNS);
     split s = {.e = e,
@@ -124,9 +125,12 @@ static void for_each_ahead(native_engine *e, int32_t begin, int32_t end,
     team_run(e->team, claim_run, &s, s.n_runs);
 }
 
-static void for_each(native_engine *e, int32_t begin, int32_t end,
-                     void (*each)(native_engine *e, void *ctx, int32_t index, int32_t member), void *ctx) {
-    for_each_ahead(e, begin, end, each, ctx, (lookahead){0});
+/* Tokens take a microsecond or so each: less than a claim may. Each member may claim its share at once. */
+static void for_each_token(native_engine *e, int32_t n,
+                           void (*each)(native_engine *e, void *ctx, int32_t index, int32_t member), void *ctx) {
+    int32_t n_threads = team_size(e->team);
+    split s = {.e = e, .each = each, .ctx = ctx, .end = n, .n_runs = n < n_threads ? n : n_threads};
+    team_run(e->team, claim_run, &s, s.n_runs);
 }
 
 /* A product of the inputs in scratch.act with the matrices of a subgraph. */
@@ -176,8 +180,8 @@ static lookahead weights_ahead(const native_engine *e, int32_t layer) {
 
 static void run_product(native_engine *e, const subgraph *s, product *p) {
     plan_matrices(&e->weights, s, p->matrix);
-    for_each_ahead(e, s->begin, s->end, product_tile, p,
-                   s->kind == SERENO_SUBGRAPH_QKV && s->last ? kv_ahead(e, s->layer) : (lookahead){0});
+    for_each_unit(e, s->begin, s->end, product_tile, p,
+                  s->kind == SERENO_SUBGRAPH_QKV && s->last ? kv_ahead(e, s->layer) : (lookahead){0});
 }
 
 /* How the inputs of a product are made, token by token, before its first slice. */
@@ -219,7 +223,7 @@ static void prepare(native_engine *e, const subgraph *s, const float *norm, floa
     e->scratch.act.columns = m[0]->columns;
     e->scratch.act.n_tokens = n_tokens;
     e->scratch.act.planes = e->info.activation_bits / 8;
-    for_each(e, 0, n_tokens, prepare_token, &p);
+    for_each_token(e, n_tokens, prepare_token, &p);
 }
 
 /* Rotates queries and keys and puts keys and values into the cache. */
@@ -294,11 +298,11 @@ void native_run_subgraph(native_engine *e, const subgraph *s, int32_t batch) {
         p.out[1] = m->k;
         p.out[2] = m->v;
         run_product(e, s, &p);
-        if (s->last) for_each(e, 0, e->n_inputs, store_token, (void *)&s->layer);
+        if (s->last) for_each_token(e, e->n_inputs, store_token, (void *)&s->layer);
         break;
     case SERENO_SUBGRAPH_ATTENTION: {
         attention a = {s->layer, s->block, plan_blocks(&e->model->info, batch, s->block)};
-        for_each_ahead(e, s->begin, s->end, attend_unit, &a, s->last ? weights_ahead(e, s->layer) : (lookahead){0});
+        for_each_unit(e, s->begin, s->end, attend_unit, &a, s->last ? weights_ahead(e, s->layer) : (lookahead){0});
         break;
     }
     case SERENO_SUBGRAPH_ATTN_OUT:
