@@ -618,7 +618,7 @@ static uint64_t dot_peak(uint64_t rounds) {
 
 const kernels kernels_avx512 = {
     .name = "avx512",
-    .rates = {.bytes = 12000, .quantised_macs = 60000, .float_macs = 15000, .attention_macs = 4000},
+    .rates = {.bytes = 16000, .quantised_macs = 80000, .float_macs = 15000, .attention_macs = 20000},
     .quantise = quantise,
     .matmul = {matmul_f32, matmul_f16, matmul_bf16, matmul_q4, matmul_q4m, matmul_q8, matmul_q8s},
     .attend = attend,

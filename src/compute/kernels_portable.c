@@ -303,7 +303,7 @@ static uint64_t dot_peak(uint64_t rounds) {
 
 const kernels kernels_portable = {
     .name = "portable",
-    .rates = {.bytes = 5000, .quantised_macs = 1000, .float_macs = 500, .attention_macs = 300},
+    .rates = {.bytes = 5000, .quantised_macs = 1800, .float_macs = 700, .attention_macs = 1200},
     .quantise = quantise,
     .matmul = {matmul_f32, matmul_f16, matmul_bf16, matmul_q4, matmul_q4m, matmul_q8, matmul_q8s},
     .attend = attend,

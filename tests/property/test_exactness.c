@@ -297,12 +297,14 @@ static void test_one_tiny_model(void **state) {
     sereno_model_close(&model);
 }
 
-/* Which models: tiny (default), one, or real. */
+/* What: tiny models (default), one of them, every batch, or the real model. */
 int main(int argc, char **argv) {
-    const struct CMUnitTest tiny[] = {cmocka_unit_test(test_tiny_models), cmocka_unit_test(test_batches)};
+    const struct CMUnitTest tiny[] = {cmocka_unit_test(test_tiny_models)};
+    const struct CMUnitTest batches[] = {cmocka_unit_test(test_batches)};
     const struct CMUnitTest one[] = {cmocka_unit_test(test_one_tiny_model)};
     const struct CMUnitTest real[] = {cmocka_unit_test(test_real_model)};
     if (argc > 1 && strcmp(argv[1], "one") == 0) return cmocka_run_group_tests(one, NULL, NULL);
+    if (argc > 1 && strcmp(argv[1], "batches") == 0) return cmocka_run_group_tests(batches, NULL, NULL);
     if (argc > 1 && strcmp(argv[1], "real") == 0) return cmocka_run_group_tests(real, NULL, NULL);
     return cmocka_run_group_tests(tiny, NULL, NULL);
 }
