@@ -11,10 +11,10 @@ BENCHES = ("memory", "kernels", "passes")
 COMMON_OPTIONS = {"--json", "-v", "--verbose", "--log-file", "-h", "--help"}
 OPTIONS = {
     "memory": {"-t", "--threads", "--buffer-mib", "--repeats", "--isa"},
-    "kernels": {"--isa", "--types", "--shape", "--batches", "-t", "--threads", "--repeats", "--sample-ms",
+    "kernels": {"--isa", "--types", "--shape", "--batches", "--ablate", "-t", "--threads", "--repeats", "--sample-ms",
                 "--buffer-mib"},
     "passes": {"-m", "--model", "--context", "--batches", "--repeats", "--prefill", "--prefill-repeats",
-               "--buffer-mib", "-t", "--threads", "--cpu", "--sched", "--activations", "--isa"},
+               "--buffer-mib", "--prefetch", "--prefetch-next", "-t", "--threads", "--cpu", "--sched", "--activations", "--isa"},
 }
 KINDS = {"qkv", "attention", "attn_out", "gate_up", "down", "head", "other"}
 # As little as there can be.
@@ -158,10 +158,19 @@ class Kernels(Bench):
         shapes = {(c["type"], c["cols"]) for c in self.document(result.out)["kernels"]}
         self.assertEqual(shapes, {("q4_0", 256), ("q4_0", 96), ("q6_k", 256)})
 
+    def test_ablation(self):
+        """Each prefetch distance, none of them ahead included, in the place of one."""
+        arguments = ("--types", "q4_0", "--isa", "portable", "--batches", "1")
+        alone, several = self.cells(*arguments), self.cells(*arguments, "--ablate")
+        distances = {c["prefetch_bytes"] for c in several}
+        self.assertIn(0, distances)
+        self.assertEqual(len({c["prefetch_bytes"] for c in alone}), 1)
+        self.assertEqual(len(several), len(alone) * len(distances))
+
     def test_text(self):
         result = self.bench(*SMALL_KERNELS, "--types", "q4_0", "--isa", "portable", "--batches", "1,4")
         self.assertEqual(result.err, "")
-        lines = re.findall(r"(?m)^portable +q4_0 +\d+ 48x256 +(cached|streamed)(?: +\d+\.\d){3}$", result.out)
+        lines = re.findall(r"(?m)^portable +q4_0 +\d+ 48x256 +\d+ (cached|streamed)(?: +\d+\.\d){3}$", result.out)
         self.assertEqual(set(lines), {"cached", "streamed"})
 
 

@@ -227,13 +227,13 @@ class CommandLines(Case):
 
     def test_values_beyond_model_or_machine(self):
         """What only the model or the system can refuse is refused by the option's name all the same."""
-        for name, value in (("-c", 1025), ("--cpu", 999), ("--cpu", 1500)):
+        for name, value in (("-c", 8193), ("--cpu", 999), ("--cpu", 1500)):
             with self.subTest(option=name, value=value):
                 self.misused("-p", "hi", "-m", tiny_model(), name, value, words=(name,))
 
     def test_values_at_the_limits(self):
         for arguments in (("--temp", 100), ("--top-p", 0), ("--top-p", 1), ("--min-p", 0), ("--min-p", 1),
-                          ("--top-k", 0), ("--top-k", 16777216), ("-c", 1024), ("-c", 0), ("-t", 64), ("-s", 2**64 - 1),
+                          ("--top-k", 0), ("--top-k", 16777216), ("-c", 8192), ("-c", 0), ("-t", 64), ("-s", 2**64 - 1),
                           ("-s", "0xff"), ("--temp=0.5",), ("--cpu", min(os.sched_getaffinity(0)))):
             with self.subTest(arguments):
                 self.run_tiny("-p", "hi", "-n", 2, *arguments)
