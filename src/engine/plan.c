@@ -136,6 +136,7 @@ static void add_operation(const cutter *c, plan *p, sereno_subgraph_kind kind, i
     double limits = limits_taken(c, p, &s);
     s.block = attention_block(c->model, p->batch, limits < INT16_MAX ? (int32_t)limits + 1 : INT16_MAX, c->n_threads);
     int32_t n_units = count_units(c->w, c->model, &s, p->batch);
+    assert(n_units > 0);
     int32_t per_slice = n_units <= limits ? 1 : limits <= 1 ? n_units : (int32_t)(n_units / limits);
     int32_t n_slices = (n_units + per_slice - 1) / per_slice;
     for (int32_t i = 0; i < n_slices; i++, p->n++) {
