@@ -133,6 +133,10 @@ typedef struct sereno_engine_ops {
     /* Forgets all but the first `length` tokens; 0 <= length <= the present one. */
     int (*truncate)(sereno_engine *e, int32_t sequence, int32_t length, sereno_error *err);
 
+    /* What a pass of n_tokens (1 .. SERENO_PREFILL_BATCH_MAX) up to position `context` - 1 is expected to take, in
+     * microseconds without sleeps: by the timing that its plans were cut with, so right among themselves at least. */
+    double (*pass_us)(const sereno_engine *e, int32_t n_tokens, int32_t context);
+
     /* Ends the present sleep of the owner, or the next. Any thread; async-signal-safe. */
     void (*interrupt)(sereno_engine *e);
 
@@ -174,6 +178,9 @@ typedef struct sereno_engine_options {
      * (SERENO_ERR_ABANDONED). NULL: not wanted. */
     bool (*progress)(void *ctx, uint64_t done, uint64_t total);
     void *progress_ctx;
+    /* Another native engine of the same owner, whose compute threads this one uses instead of its own (n_threads,
+     * sched, cpus and spin_us_max are then that one's); it must be closed after this one. NULL: own threads. */
+    sereno_engine *threads_of;
 } sereno_engine_options;
 
 /* One thread, the model's context up to 4096, one sequence, idle class, 1000 us subgraphs, 50 us spin. */
@@ -185,6 +192,29 @@ SERENO_API sereno_engine_options sereno_engine_defaults(const sereno_model *mode
  */
 SERENO_API int sereno_engine_open(const sereno_model *model, const sereno_engine_options *options, sereno_engine **out,
                                   sereno_error *err);
+
+/* What a draft that needs no second file is made of. */
+typedef enum sereno_self_draft {
+    SERENO_SELF_INT4,   /* the target's matrices as 4-bit integers with a scale per 32 columns */
+    SERENO_SELF_INT8,   /* as 8-bit integers */
+    SERENO_SELF_LAYERS, /* the first n_layers of the target and its head: early exit */
+} sereno_self_draft;
+
+/*
+ * A draft over the target's own KV cache: an engine of the same sequences, context and threads, in which every
+ * sequence holds what it holds in the target, and may grow beyond by tokens that only the draft sees. There is
+ * nothing to prefill, and what the draft reads of the past is exact. Its passes are of plan DRAFT.
+ *
+ * A sequence of the draft falls back to what the target holds whenever the target runs a pass with it, keeps or
+ * truncates; `truncate` goes no further back than that. A pass of the draft makes the target forget what its own
+ * last pass computed and did not keep; kept tokens are never touched.
+ *
+ * target: a native engine, to be closed after the draft. n_layers: of SELF_LAYERS, 1 .. the target's less one.
+ * progress (may be NULL) as in the options. SERENO_ERR_INVALID names the layers allowed. On failure *out is NULL.
+ */
+SERENO_API int sereno_engine_open_self_draft(sereno_engine *target, sereno_self_draft kind, int32_t n_layers,
+                                             bool (*progress)(void *ctx, uint64_t done, uint64_t total),
+                                             void *progress_ctx, sereno_engine **out, sereno_error *err);
 
 /* Closes any engine and nulls; NULL is fine. */
 SERENO_API void sereno_engine_close(sereno_engine **engine);
