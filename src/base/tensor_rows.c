@@ -160,6 +160,10 @@ static int32_t write_q4_0(const float *x, uint8_t *p) {
     return -1;
 }
 
+int32_t tensor_row_write_closest(const float *row, int32_t columns, uint8_t *out) {
+    return tensor_row_write(TENSOR_Q4_0, row, columns, out);
+}
+
 int32_t tensor_row_write(tensor_type type, const float *row, int32_t columns, uint8_t *out) {
     assert(tensor_type_writable(type));
     if (type == TENSOR_F16) {

@@ -50,4 +50,11 @@ bool tensor_type_writable(tensor_type type);
  */
 int32_t tensor_row_write(tensor_type type, const float *row, int32_t columns, uint8_t *out);
 
+/*
+ * Writes a row of Q4_0 with the scale for each block, and the weights by it, that a search finds closest to the
+ * numbers: the sum of squared errors of a block is never larger than what tensor_row_write makes of it. Otherwise as
+ * that.
+ */
+int32_t tensor_row_write_closest(const float *row, int32_t columns, uint8_t *out);
+
 #endif

@@ -1,5 +1,6 @@
 #include "kv_cache.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,23 +11,71 @@ static size_t plane_size(const kv_cache *kv) {
     return (size_t)kv->n_slots * (size_t)kv->head_dim;
 }
 
+/* Lengths and changes of all sequences, 0. */
+static int allocate_lengths(kv_cache *kv, sereno_error *err) {
+    size_t n = (size_t)kv->n_sequences;
+    kv->length = calloc(n, sizeof *kv->length);
+    kv->changes = calloc(n, sizeof *kv->changes);
+    if (!kv->length || !kv->changes) return err_no_memory(err, "the lengths of sequences", n * sizeof *kv->changes);
+    return SERENO_OK;
+}
+
 int kv_open(kv_cache *kv, const sereno_model_info *model, int32_t n_ctx, int32_t n_sequences, sereno_error *err) {
     *kv = (kv_cache){.n_layers = (int32_t)model->n_layers,
                      .n_heads = (int32_t)model->n_kv_heads,
                      .head_dim = (int32_t)model->head_dim,
                      .n_slots = (n_ctx + KV_SLACK + ATTEND_LANES - 1) / ATTEND_LANES * ATTEND_LANES,
                      .n_sequences = n_sequences};
-    kv->length = calloc((size_t)n_sequences, sizeof *kv->length);
+    int status = allocate_lengths(kv, err);
+    if (status) return status;
     size_t planes = (size_t)n_sequences * model->n_layers * model->n_kv_heads * 2;
     size_t size = planes * plane_size(kv) * sizeof(uint16_t);
-    if (!kv->length || !region_open(&kv->storage, size, REGION_SPARSE)) return err_no_memory(err, "the KV cache", size);
+    if (!region_open(&kv->storage, size, REGION_SPARSE)) return err_no_memory(err, "the KV cache", size);
+    return SERENO_OK;
+}
+
+int kv_open_view(kv_cache *kv, kv_cache *of, sereno_error *err) {
+    *kv = *of;
+    kv->of = of;
+    int status = allocate_lengths(kv, err);
+    if (status) return status;
+    memcpy(kv->length, of->length, (size_t)kv->n_sequences * sizeof *kv->length);
+    memcpy(kv->changes, of->changes, (size_t)kv->n_sequences * sizeof *kv->changes);
     return SERENO_OK;
 }
 
 void kv_close(kv_cache *kv) {
-    region_close(&kv->storage);
+    if (!kv->of) region_close(&kv->storage);
     free(kv->length);
+    free(kv->changes);
     *kv = (kv_cache){0};
+}
+
+static bool is_behind(const kv_cache *kv, int32_t sequence) {
+    return kv->of && kv->changes[sequence] != kv->of->changes[sequence];
+}
+
+int32_t kv_length(const kv_cache *kv, int32_t sequence) {
+    return is_behind(kv, sequence) ? kv->of->length[sequence] : kv->length[sequence];
+}
+
+bool kv_follow(kv_cache *kv, int32_t sequence) {
+    if (!is_behind(kv, sequence)) return false;
+    kv->length[sequence] = kv->of->length[sequence];
+    kv->changes[sequence] = kv->of->changes[sequence];
+    return true;
+}
+
+void kv_claim(kv_cache *kv, int32_t sequence) {
+    assert(!is_behind(kv, sequence));
+    kv->changes[sequence]++;
+    if (kv->of) kv->of->changes[sequence]++;
+}
+
+void kv_set_length(kv_cache *kv, int32_t sequence, int32_t length) {
+    assert(!is_behind(kv, sequence) && (!kv->of || length >= kv->of->length[sequence]));
+    kv->length[sequence] = length;
+    if (!kv->of) kv->changes[sequence]++;
 }
 
 static uint16_t *plane(const kv_cache *kv, int32_t sequence, int32_t layer, int32_t head, int32_t which) {

@@ -10,10 +10,6 @@
 
 enum { SEQUENCES_MAX = 64, SAMPLE_INTERVAL_NS = 2000000, PREFETCH_MAX = 16 << 20 };
 
-static native_engine *native(sereno_engine *e) {
-    return (native_engine *)(void *)e;
-}
-
 static const native_engine *native_const(const sereno_engine *e) {
     return (const native_engine *)(const void *)e;
 }
@@ -38,7 +34,7 @@ static int place_input(native_engine *e, int32_t i, const sereno_input *in, int3
         parent = &e->inputs[in->parent];
         if (parent->sequence != in->sequence) return place_error(i, "its parent is of another sequence", err);
     }
-    int32_t length = e->kv.length[in->sequence];
+    int32_t length = kv_length(&e->kv, in->sequence);
     p->token = in->token;
     p->sequence = in->sequence;
     p->parent = in->parent;
@@ -59,11 +55,25 @@ static int place_input(native_engine *e, int32_t i, const sereno_input *in, int3
     return SERENO_OK;
 }
 
+/* Takes note of what the target of a self-draft has done to a sequence. */
+static void follow(native_engine *e, int32_t sequence) {
+    if (kv_follow(&e->kv, sequence)) e->pending[sequence] = false;
+}
+
+void native_claim(native_engine *e, int32_t sequence) {
+    follow(e, sequence);
+    kv_claim(&e->kv, sequence);
+    if (e->target) e->target->pending[sequence] = false;
+}
+
 static int place_inputs(native_engine *e, const sereno_pass *pass, sereno_error *err) {
     int32_t max = pass->plan == SERENO_PLAN_PREFILL ? SERENO_PREFILL_BATCH_MAX : SERENO_VERIFY_BATCH_MAX;
     int32_t n_of_sequence[SEQUENCES_MAX] = {0};
     if (pass->n_inputs < 1 || pass->n_inputs > max) {
         return err_set(err, SERENO_ERR_INVALID, "a pass of %d inputs; 1 to %d are allowed", pass->n_inputs, max);
+    }
+    if (e->target && pass->plan != SERENO_PLAN_DRAFT) {
+        return err_set(err, SERENO_ERR_INVALID, "a self-draft runs passes of plan DRAFT only");
     }
     memset(e->pending, 0, (size_t)e->info.n_sequences * sizeof *e->pending);
     e->n_inputs = e->n_logits = 0;
@@ -75,6 +85,9 @@ static int place_inputs(native_engine *e, const sereno_pass *pass, sereno_error 
             e->logits_row[i] = e->n_logits;
             e->logits_input[e->n_logits++] = i;
         }
+    }
+    for (int32_t i = 0; i < pass->n_inputs; i++) {
+        native_claim(e, pass->inputs[i].sequence);
     }
     e->n_inputs = pass->n_inputs;
     return SERENO_OK;
@@ -107,7 +120,7 @@ static bool may_continue(native_engine *e, const sereno_pass *pass, sereno_bound
 
 /* What comes after the last keys and values of a pass serves its logits alone. */
 static bool is_for_logits_only(const native_engine *e, const subgraph *s) {
-    return s->kind == SERENO_SUBGRAPH_HEAD || (s->layer == e->kv.n_layers - 1 && s->kind != SERENO_SUBGRAPH_QKV);
+    return s->kind == SERENO_SUBGRAPH_HEAD || (s->layer == e->n_layers - 1 && s->kind != SERENO_SUBGRAPH_QKV);
 }
 
 static bool run_plan(native_engine *e, const sereno_pass *pass, const plan *p) {
@@ -173,6 +186,7 @@ static int native_keep(sereno_engine *base, int32_t sequence, const int32_t *pat
     native_engine *e = native(base);
     int status = check_sequence(e, sequence, err);
     if (status) return status;
+    follow(e, sequence);
     if (!e->pending[sequence]) {
         return err_set(err, SERENO_ERR_INVALID, "sequence %d has no computed tokens to keep", sequence);
     }
@@ -186,12 +200,12 @@ static int native_keep(sereno_engine *base, int32_t sequence, const int32_t *pat
             return err_set(err, SERENO_ERR_INVALID, "input %d does not continue the path to keep", i);
         }
     }
-    int32_t length = e->kv.length[sequence];
+    int32_t length = kv_length(&e->kv, sequence);
     for (int32_t k = 0; k < n; k++) { /* slots of a path ascend, so no row is overwritten before it moved */
         int32_t slot = e->inputs[path[k]].slot;
         if (slot != length + k) kv_copy_slot(&e->kv, sequence, slot, length + k);
     }
-    e->kv.length[sequence] = length + n;
+    kv_set_length(&e->kv, sequence, length + n);
     e->pending[sequence] = false;
     return SERENO_OK;
 }
@@ -199,20 +213,30 @@ static int native_keep(sereno_engine *base, int32_t sequence, const int32_t *pat
 static int32_t native_length(const sereno_engine *base, int32_t sequence) {
     const native_engine *e = native_const(base);
     assert(sequence >= 0 && sequence < e->info.n_sequences);
-    return e->kv.length[sequence];
+    return kv_length(&e->kv, sequence);
 }
 
 static int native_truncate(sereno_engine *base, int32_t sequence, int32_t length, sereno_error *err) {
     native_engine *e = native(base);
     int status = check_sequence(e, sequence, err);
     if (status) return status;
-    if (length < 0 || length > e->kv.length[sequence]) {
-        return err_set(err, SERENO_ERR_INVALID, "cannot truncate a sequence of %d tokens to %d", e->kv.length[sequence],
-                       length);
+    follow(e, sequence);
+    int32_t present = kv_length(&e->kv, sequence), least = e->target ? kv_length(&e->target->kv, sequence) : 0;
+    if (length < 0 || length > present) {
+        return err_set(err, SERENO_ERR_INVALID, "cannot truncate a sequence of %d tokens to %d", present, length);
     }
-    e->kv.length[sequence] = length;
+    if (length < least) {
+        return err_set(err, SERENO_ERR_INVALID, "cannot truncate a draft's sequence to %d tokens: %d are the target's",
+                       length, least);
+    }
+    kv_set_length(&e->kv, sequence, length);
     e->pending[sequence] = false;
     return SERENO_OK;
+}
+
+static double native_pass_us(const sereno_engine *base, int32_t n_tokens, int32_t context) {
+    const native_engine *e = native_const(base);
+    return plan_pass_us(&e->weights, e->n_layers, &e->timing, n_tokens, context);
 }
 
 static void native_interrupt(sereno_engine *base) {
@@ -221,23 +245,26 @@ static void native_interrupt(sereno_engine *base) {
 
 static void native_close(sereno_engine *base) {
     native_engine *e = native(base);
-    team_close(&e->team);
+    if (!e->threads_of) team_close(&e->team);
+    if (!e->target) scratch_close(&e->scratch);
     weights_close(&e->weights);
     plans_close(&e->plans);
     kv_close(&e->kv);
-    scratch_close(&e->scratch);
     region_close(&e->logits);
     free(e->pending);
+    free(e->timing_folder);
+    free(e->cpus);
     free(e);
 }
 
-static const sereno_engine_ops native_ops = {
+const sereno_engine_ops native_ops = {
     .info = native_info,
     .pass = native_pass,
     .logits = native_logits,
     .keep = native_keep,
     .length = native_length,
     .truncate = native_truncate,
+    .pass_us = native_pass_us,
     .interrupt = native_interrupt,
     .close = native_close,
 };
@@ -289,25 +316,85 @@ static int32_t choose_activation_bits(const sereno_model_info *m, int32_t wanted
     return m->n_parameters < SERENO_SMALL_MODEL ? 16 : 8;
 }
 
-static int open_parts(native_engine *e, const sereno_engine_options *o, sereno_error *err) {
-    const sereno_model_info *m = sereno_model_describe(e->model);
+/* Copies the options; what concerns threads is the other engine's, if there is one. */
+static int take_options(native_engine *e, const sereno_engine_options *from, sereno_error *err) {
+    sereno_engine_options *o = &e->options;
+    *o = *from;
+    if (from->threads_of) {
+        if (from->threads_of->ops != &native_ops) {
+            return err_set(err, SERENO_ERR_INVALID, "threads of an engine that is not a native one");
+        }
+        e->threads_of = native(from->threads_of);
+        const sereno_engine_options *other = &e->threads_of->options;
+        o->n_threads = other->n_threads;
+        o->sched = other->sched;
+        o->cpus = other->cpus;
+        o->n_cpus = other->n_cpus;
+        o->spin_us_max = other->spin_us_max;
+    }
+    int status = check_options(sereno_model_describe(e->model), o, err);
+    if (status) return status;
+    if (o->n_cpus > 0) {
+        size_t bytes = (size_t)o->n_cpus * sizeof *o->cpus;
+        e->cpus = malloc(bytes);
+        if (!e->cpus) return err_no_memory(err, "a list of cores", bytes);
+        o->cpus = memcpy(e->cpus, o->cpus, bytes);
+    }
+    if (o->timing_folder) {
+        size_t bytes = strlen(o->timing_folder) + 1;
+        e->timing_folder = malloc(bytes);
+        if (!e->timing_folder) return err_no_memory(err, "the name of a folder", bytes);
+        o->timing_folder = memcpy(e->timing_folder, o->timing_folder, bytes);
+    }
+    return SERENO_OK;
+}
+
+static int obtain_team(native_engine *e, sereno_error *err) {
+    const sereno_engine_options *o = &e->options;
+    if (e->threads_of) {
+        e->team = e->threads_of->team;
+        return SERENO_OK;
+    }
     team_options team = {.n_threads = o->n_threads,
                          .sched = o->sched,
                          .cpus = o->cpus,
                          .n_cpus = o->n_cpus,
                          .spin_us_max = o->spin_us_max};
-    int status = check_options(m, o, err);
-    if (status || (status = kernels_find(o->isa, &e->kernels, err)) || (status = team_open(&team, &e->team, err)) ||
+    return team_open(&team, &e->team, err);
+}
+
+int native_open_results(native_engine *e, sereno_error *err) {
+    size_t logits_bytes = (size_t)BATCH_MAX * (size_t)e->info.n_vocab * sizeof(float);
+    e->pending = calloc((size_t)e->info.n_sequences, sizeof *e->pending);
+    if (!e->pending || !region_open(&e->logits, logits_bytes, REGION_SPARSE))
+        return err_no_memory(err, "logits", logits_bytes);
+    return SERENO_OK;
+}
+
+int native_open_plans(native_engine *e, sereno_error *err) {
+    const sereno_model_info *m = sereno_model_describe(e->model);
+    const sereno_engine_options *o = &e->options;
+    if (e->target && e->weights.packed.size == 0 && e->info.activation_bits == e->target->info.activation_bits) {
+        e->timing = e->target->timing;
+    } else {
+        e->timing = plan_estimate(&e->weights, m, &e->kernels->rates);
+        if (o->timing_folder) timing_obtain(e, &e->timing);
+    }
+    return plans_open(&e->plans, &e->weights, m, e->n_layers, &e->timing, o->n_threads, o->n_ctx, o->subgraph_us_max,
+                      err);
+}
+
+static int open_parts(native_engine *e, const sereno_engine_options *options, sereno_error *err) {
+    const sereno_model_info *m = sereno_model_describe(e->model);
+    const sereno_engine_options *o = &e->options;
+    int status = take_options(e, options, err);
+    if (status || (status = kernels_find(o->isa, &e->kernels, err)) || (status = obtain_team(e, err)) ||
         (status = weights_open(&e->weights, e->model, o, e->team, err)) ||
         (status = kv_open(&e->kv, m, o->n_ctx, o->n_sequences, err)) ||
         (status = scratch_open(&e->scratch, m, o->n_ctx, o->n_threads, err))) {
         return status;
     }
-    size_t logits_bytes = (size_t)BATCH_MAX * m->n_vocab * sizeof(float);
-    e->pending = calloc((size_t)o->n_sequences, sizeof *e->pending);
-    if (!e->pending || !region_open(&e->logits, logits_bytes, REGION_SPARSE))
-        return err_no_memory(err, "logits", logits_bytes);
-    e->prefetch_next_bytes = o->prefetch_next_bytes;
+    e->n_layers = (int32_t)m->n_layers;
     e->info = (sereno_engine_info){
         .isa = e->kernels->name,
         .n_vocab = (int32_t)m->n_vocab,
@@ -318,9 +405,8 @@ static int open_parts(native_engine *e, const sereno_engine_options *o, sereno_e
         .weight_bytes = e->weights.packed.size,
         .kv_bytes = e->kv.storage.size,
     };
-    plan_timing timing = plan_estimate(&e->weights, m, &e->kernels->rates);
-    if (o->timing_folder) timing_obtain(e, o, &timing);
-    return plans_open(&e->plans, &e->weights, m, &timing, o->n_threads, o->n_ctx, o->subgraph_us_max, err);
+    if ((status = native_open_results(e, err))) return status;
+    return native_open_plans(e, err);
 }
 
 int sereno_engine_open(const sereno_model *model, const sereno_engine_options *options, sereno_engine **out,

@@ -42,11 +42,18 @@ typedef struct native_engine {
     const sereno_model *model;
     const kernels *kernels;
     const sereno_clock *clock;
+    /* Whose parts this engine uses: they stay open longer, and only they close them. */
+    struct native_engine *threads_of; /* the team; NULL: own */
+    struct native_engine *target;     /* of a self-draft: KV cache and scratch (threads_of is the same); NULL: own */
+    sereno_engine_options options;    /* as it was opened with, threads as they are; of a self-draft: the target's */
+    char *timing_folder;              /* storage of those in the options */
+    int *cpus;
+    int32_t n_layers; /* that a pass runs */
     team *team;
     weights weights;
+    plan_timing timing;
     plan_set plans;
     kv_cache kv;
-    size_t prefetch_next_bytes;
     scratch scratch;
     /* The last pass. */
     placed_input inputs[BATCH_MAX];
@@ -59,6 +66,23 @@ typedef struct native_engine {
     /* Team's figures as last read. */
     uint64_t cpu_ns, run_delay_ns, sampled_ns;
 } native_engine;
+
+/* The functions of every native engine, by which it is known as one. */
+extern const sereno_engine_ops native_ops;
+
+static inline native_engine *native(sereno_engine *e) {
+    return (native_engine *)(void *)e;
+}
+
+/*
+ * Opens what every engine has of its own once its other parts are there: room for results, and plans by a timing: the
+ * target's if it has these matrices, one for this machine if the options name a folder, else an estimate.
+ */
+int native_open_results(native_engine *e, sereno_error *err);
+int native_open_plans(native_engine *e, sereno_error *err);
+
+/* What other engines over the same cache computed for a sequence and did not keep is about to be overwritten. */
+void native_claim(native_engine *e, int32_t sequence);
 
 /* Lays out the activations of the largest pass. */
 int scratch_open(scratch *s, const sereno_model_info *model, int32_t n_ctx, int32_t n_threads, sereno_error *err);

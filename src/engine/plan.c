@@ -27,7 +27,7 @@ typedef struct cutter {
     const weights *w;
     const sereno_model_info *model;
     const plan_timing *timing;
-    int32_t n_threads;
+    int32_t n_layers, n_threads;
     double us_max;
 } cutter;
 
@@ -120,14 +120,43 @@ static double operation_bytes(const weights *w, const subgraph *s) {
     return bytes;
 }
 
+/* How much more than the operation that was timed this one takes. */
+static double times_timed(const weights *w, const subgraph *s, int32_t context) {
+    if (s->kind == SERENO_SUBGRAPH_ATTENTION) return (double)context / PLAN_TIMED_CONTEXT;
+    const subgraph timed = {.kind = s->kind};
+    return operation_bytes(w, s) / operation_bytes(w, &timed);
+}
+
 /* Expected time of a whole operation over the limit. */
 static double limits_taken(const cutter *c, const plan *p, const subgraph *s) {
     int b = 0;
     while (plan_batches[b] < p->batch) b++;
-    double limits = c->timing->us[s->kind][b] / c->us_max;
-    if (s->kind == SERENO_SUBGRAPH_ATTENTION) return limits * p->context / PLAN_TIMED_CONTEXT / fill_attention;
-    const subgraph timed = {.kind = s->kind};
-    return limits * operation_bytes(c->w, s) / operation_bytes(c->w, &timed) / fill;
+    double us = c->timing->us[s->kind][b] * times_timed(c->w, s, p->context);
+    return us / c->us_max / (s->kind == SERENO_SUBGRAPH_ATTENTION ? fill_attention : fill);
+}
+
+/* Between the batches that were timed, a line. */
+static double timed_us(const plan_timing *timing, sereno_subgraph_kind kind, int32_t n_tokens) {
+    int b = 0;
+    while (plan_batches[b] < n_tokens) b++;
+    double us = timing->us[kind][b];
+    if (plan_batches[b] == n_tokens) return us;
+    double part = (double)(plan_batches[b] - n_tokens) / (plan_batches[b] - plan_batches[b - 1]);
+    return us + part * (timing->us[kind][b - 1] - us);
+}
+
+double plan_pass_us(const weights *w, int32_t n_layers, const plan_timing *timing, int32_t n_tokens, int32_t context) {
+    assert(n_tokens >= 1 && n_tokens <= SERENO_PREFILL_BATCH_MAX);
+    double us = timed_us(timing, SERENO_SUBGRAPH_HEAD, n_tokens);
+    for (int i = 0; i < LAYER_STEPS; i++) {
+        double times = 0;
+        for (int32_t layer = 0; layer < n_layers; layer++) {
+            const subgraph s = {.kind = layer_order[i], .layer = layer};
+            times += times_timed(w, &s, context);
+        }
+        us += times * timed_us(timing, layer_order[i], n_tokens);
+    }
+    return us;
 }
 
 /* Appends the slices of an operation, or only counts them while p->subgraphs is NULL. */
@@ -151,9 +180,9 @@ static void add_operation(const cutter *c, plan *p, sereno_subgraph_kind kind, i
 
 static void add_operations(const cutter *c, plan *p) {
     p->n = 0;
-    for (uint32_t layer = 0; layer < c->model->n_layers; layer++) {
+    for (int32_t layer = 0; layer < c->n_layers; layer++) {
         for (int i = 0; i < LAYER_STEPS; i++) {
-            add_operation(c, p, layer_order[i], (int32_t)layer);
+            add_operation(c, p, layer_order[i], layer);
         }
     }
     add_operation(c, p, SERENO_SUBGRAPH_HEAD, 0);
@@ -168,9 +197,10 @@ static int build(const cutter *c, plan *p, sereno_error *err) {
     return SERENO_OK;
 }
 
-int plans_open(plan_set *set, const weights *w, const sereno_model_info *model, const plan_timing *timing,
-               int32_t n_threads, int32_t n_ctx, uint32_t subgraph_us_max, sereno_error *err) {
-    cutter c = {w, model, timing, n_threads, subgraph_us_max};
+int plans_open(plan_set *set, const weights *w, const sereno_model_info *model, int32_t n_layers,
+               const plan_timing *timing, int32_t n_threads, int32_t n_ctx, uint32_t subgraph_us_max,
+               sereno_error *err) {
+    cutter c = {w, model, timing, n_layers, n_threads, subgraph_us_max};
     *set = (plan_set){.n_batches = PLAN_BATCHES, .n_contexts = 1};
     for (int64_t context = CONTEXT_MIN; context < n_ctx; context *= CONTEXT_STEP) {
         set->n_contexts++;

@@ -51,12 +51,17 @@ typedef struct plan_set {
 /* A timing by the rates of the kernels, on the slow side: for when nothing was measured. */
 plan_timing plan_estimate(const weights *w, const sereno_model_info *model, const kernel_rates *rates);
 
-int plans_open(plan_set *set, const weights *w, const sereno_model_info *model, const plan_timing *timing,
-               int32_t n_threads, int32_t n_ctx, uint32_t subgraph_us_max, sereno_error *err);
+/* Plans that run the first n_layers of the model. */
+int plans_open(plan_set *set, const weights *w, const sereno_model_info *model, int32_t n_layers,
+               const plan_timing *timing, int32_t n_threads, int32_t n_ctx, uint32_t subgraph_us_max,
+               sereno_error *err);
 void plans_close(plan_set *set);
 
 /* The smallest plan for n_tokens up to position `context` - 1. */
 const plan *plans_find(const plan_set *set, int32_t n_tokens, int32_t context);
+
+/* Expected time of a pass of 1 .. SERENO_PREFILL_BATCH_MAX tokens up to position `context` - 1, uncut. */
+double plan_pass_us(const weights *w, int32_t n_layers, const plan_timing *timing, int32_t n_tokens, int32_t context);
 
 /* The uncut subgraph of an operation. */
 subgraph plan_operation(const weights *w, const sereno_model_info *model, sereno_subgraph_kind kind, int32_t layer,

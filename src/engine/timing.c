@@ -35,11 +35,11 @@ static void place(native_engine *e, int32_t n, int32_t context) {
 }
 
 static int32_t layers_to_run(const native_engine *e) {
-    size_t layer = e->weights.packed.size / (size_t)e->kv.n_layers;
+    size_t layer = e->weights.pass_bytes / (size_t)e->n_layers;
     int32_t n = (int32_t)(STREAMED_BYTES / (layer + 1)) + 1;
     if (n < LAYERS_MIN) n = LAYERS_MIN;
     if (n > LAYERS_MAX) n = LAYERS_MAX;
-    return n < e->kv.n_layers ? n : e->kv.n_layers;
+    return n < e->n_layers ? n : e->n_layers;
 }
 
 static int ascending(const void *a, const void *b) {
@@ -108,7 +108,8 @@ static void measure(native_engine *e, plan_timing *out) {
 /* ---- Keeping ---- */
 
 /* What the timing depends on, as a line. */
-static void describe(const native_engine *e, const sereno_engine_options *o, char key[KEY_SIZE]) {
+static void describe(const native_engine *e, char key[KEY_SIZE]) {
+    const sereno_engine_options *o = &e->options;
     const sereno_model_info *m = sereno_model_describe(e->model);
     uint64_t shapes = hash_u64(m->n_layers + ((uint64_t)m->n_heads << 16) + ((uint64_t)m->n_kv_heads << 32));
     for (uint32_t layer = 0; layer < m->n_layers; layer++) {
@@ -156,11 +157,11 @@ static void save(const char *path, const char *key, const plan_timing *t) {
     if (!ok || rename(temporary, path) != 0) remove(temporary);
 }
 
-void timing_obtain(native_engine *e, const sereno_engine_options *options, plan_timing *out) {
+void timing_obtain(native_engine *e, plan_timing *out) {
     char key[KEY_SIZE], path[PATH_SIZE];
-    describe(e, options, key);
+    describe(e, key);
     int length =
-        snprintf(path, sizeof path, "%s/timing-%016" PRIx64, options->timing_folder, hash_bytes(key, strlen(key)));
+        snprintf(path, sizeof path, "%s/timing-%016" PRIx64, e->options.timing_folder, hash_bytes(key, strlen(key)));
     bool named = length > 0 && (size_t)length < sizeof path;
     if (named && load(path, key, out)) return;
     measure(e, out);

@@ -14,8 +14,8 @@
  * The kept timing for this model's shapes, kernels, threads and the other options that it depends on, else a measured
  * one, which is then kept in the options' timing_folder. What lies there and cannot be read is measured anew, and a
  * folder that cannot be written to costs no more than the next measurement. Runs on the owner's thread once everything
- * but the plans is open; the engine holds no tokens before and after.
+ * but the plans is open. Measuring writes into the slots past the longest sequence: kept tokens are not touched.
  */
-void timing_obtain(native_engine *e, const sereno_engine_options *options, plan_timing *out);
+void timing_obtain(native_engine *e, plan_timing *out);
 
 #endif

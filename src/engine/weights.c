@@ -10,6 +10,10 @@ static const layer_tensor source_of[WEIGHT_MATRICES] = {
     [WEIGHT_GATE] = LAYER_GATE, [WEIGHT_UP] = LAYER_UP, [WEIGHT_DOWN] = LAYER_DOWN,
 };
 
+const gguf_tensor *weights_source(const sereno_model *model, int32_t layer, weight_matrix matrix) {
+    return model->layers[layer].tensor[source_of[matrix]];
+}
+
 static packed_matrix describe(const gguf_tensor *t, const sereno_engine_options *options) {
     packed_matrix m = pack_describe(t->type, (int32_t)t->dims[1], (int32_t)t->dims[0]);
     m.prefetch_bytes = (int32_t)options->prefetch_bytes;
@@ -44,6 +48,7 @@ static int allocate(weights *w, const sereno_model *model, const sereno_engine_o
     w->head = describe(model->tensor[GLOBAL_OUTPUT], options);
     w->embedding = model->tensor[GLOBAL_TOKEN_EMBD];
     size += pack_bytes(&w->head);
+    w->pass_bytes = size;
     if (!region_open(&w->packed, size, REGION_FULL)) return err_no_memory(err, "the packed weights", size);
     return SERENO_OK;
 }

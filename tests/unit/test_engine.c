@@ -362,7 +362,7 @@ static void test_plans_cover_everything(void **state) {
     plan_timing timing = plan_estimate(&w, sereno_model_describe(model), &isa->rates);
     for (int k = 0; k < 3; k++) {
         plan_set set;
-        assert_ok(plans_open(&set, &w, sereno_model_describe(model), &timing, 1 + k, 1000, limits[k], err));
+        assert_ok(plans_open(&set, &w, sereno_model_describe(model), 2, &timing, 1 + k, 1000, limits[k], err));
         int32_t n_all = 0;
         for (int32_t batch = 1; batch <= SERENO_PREFILL_BATCH_MAX; batch++) {
             const plan *p = plans_find(&set, batch, 1 + batch * 7);
