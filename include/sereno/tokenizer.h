@@ -47,6 +47,15 @@ SERENO_API const char *sereno_token_bytes(const sereno_tokenizer *t, int32_t id,
 SERENO_API int32_t sereno_token_find(const sereno_tokenizer *t, const char *bytes, size_t size);
 
 /*
+ * Whether a draft with vocabulary `draft` can propose tokens to `target`: every id below the smaller size means the
+ * same bytes and kind in both, and sereno_tokenizer_bos and _eos are the same. Models pad their vocabularies, so sizes
+ * may differ; merges, other end tokens (sereno_token_is_end) and what is added to prompts are the target's affair.
+ * SERENO_ERR_INVALID names the first difference: id, and both texts.
+ */
+SERENO_API int sereno_tokenizers_match(const sereno_tokenizer *target, const sereno_tokenizer *draft,
+                                       sereno_error *err);
+
+/*
  * Appends the tokens of size bytes of text. Control tokens written out in the text ("<|im_end|>")
  * become those tokens if parse_special, and plain text otherwise. Adds no beginning or end token.
  * SERENO_ERR_UNSUPPORTED: the vocabulary lacks a token for a byte of the text (SmolLM2's lacks some

@@ -1,0 +1,24 @@
+/* Statistics that benches of whole generations report. Thread: any. */
+#ifndef BENCH_PAIRED_H
+#define BENCH_PAIRED_H
+
+#include <stdint.h>
+
+/*
+ * Ratio of paired positive measurements a[i]/b[i] as geometric mean with its 95 % interval (Student's t on
+ * logarithms). n >= 1; with n = 1 lo and hi are 0 and infinity.
+ */
+typedef struct paired_ratio {
+    double point, lo, hi;
+    int n;
+} paired_ratio;
+
+paired_ratio paired_ratio_of(const double *a, const double *b, int n);
+
+/*
+ * Share of distinct n-grams of `order` (>= 1) among those of a text, above 0 and up to 1; loops make it small. 1 for
+ * texts shorter than that; NaN when there was no memory for it.
+ */
+double distinct_ngrams(const int32_t *tokens, int32_t n, int32_t order);
+
+#endif
