@@ -131,7 +131,7 @@ static int load(run *r) {
     if (status && o->machine.cpus) warn(&r->diag, "the cores were chosen by --cpu %s", o->machine.cpus);
     if (status) return fail(&r->diag, &r->err);
     r->tokenizer = sereno_model_tokenizer(r->model);
-    if (sereno_generator_open(r->engine, r->tokenizer, 0, &r->generator, &r->err) != 0) return fail(&r->diag, &r->err);
+    if (sereno_generator_open(r->engine, r->tokenizer, 0, NULL, &r->generator, &r->err) != 0) return fail(&r->diag, &r->err);
     choose_chat(r);
     r->load_ms = (double)(sereno_now_ns(sereno_clock_system()) - start) / 1e6;
     const sereno_model_info *m = sereno_model_describe(r->model);

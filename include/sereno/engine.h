@@ -100,6 +100,7 @@ typedef struct sereno_engine_info {
     const char *isa; /* kernels in use: "avx512", "portable" */
     int32_t n_vocab, n_ctx, n_sequences, n_threads;
     int32_t activation_bits; /* 8 or 16 */
+    bool is_self_draft;      /* its sequences follow those of a target (sereno_engine_open_self_draft) */
     uint64_t weight_bytes;   /* packed weights */
     uint64_t kv_bytes;       /* address space of the KV cache; memory is taken as it fills */
 } sereno_engine_info;

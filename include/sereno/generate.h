@@ -15,6 +15,7 @@
 #include "sereno/clock.h"
 #include "sereno/engine.h"
 #include "sereno/sampler.h"
+#include "sereno/speculation.h"
 #include "sereno/text.h"
 #include "sereno/tokenizer.h"
 
@@ -38,7 +39,8 @@ typedef struct sereno_request {
     void (*on_prefill)(void *ctx, int32_t done, int32_t total);
     void *ctx;
     const sereno_clock *clock; /* for the timings; NULL: the machine's */
-    /* Called at every boundary after the cancel flag was looked at; NULL: none. */
+    /* Called at every boundary after the cancel flag was looked at; NULL: none. A pass of plan DRAFT that it abandons
+     * ends the draft of this step, any other is tried again. */
     sereno_observer observer;
     void *observer_ctx;
 } sereno_request;
@@ -57,13 +59,17 @@ typedef struct sereno_generation {
     double ttft_ms;          /* to the first token; 0 when there is none */
     double decode_ms;        /* from the first token to the last */
     sereno_quantiles itl_ms; /* gaps between tokens; 0 when there are fewer than two */
+    sereno_speculation_stats speculation;
 } sereno_generation;
 
 typedef struct sereno_generator sereno_generator;
 
-/* The engine and tokenizer must outlive it. The sequence is emptied. On failure *out is NULL. */
+/*
+ * The engine, tokenizer and draft must outlive it. The sequence is emptied, in the draft too (it needs as many
+ * sequences). speculation: NULL for plain decoding, one token a pass. On failure *out is NULL.
+ */
 SERENO_API int sereno_generator_open(sereno_engine *engine, const sereno_tokenizer *tokenizer, int32_t sequence,
-                                     sereno_generator **out, sereno_error *err);
+                                     const sereno_speculation *speculation, sereno_generator **out, sereno_error *err);
 SERENO_API void sereno_generator_close(sereno_generator **generator);
 
 /*

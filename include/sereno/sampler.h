@@ -45,4 +45,18 @@ SERENO_API void sereno_candidates_close(sereno_candidates **candidates);
 SERENO_API int32_t sereno_sample(const sereno_sampler *s, const float *logits, int32_t position,
                                  sereno_candidates *candidates);
 
+/* A token and how it scored: logit / temperature, less the first's, plus noise; at temperature 0 its logit. */
+typedef struct sereno_choice {
+    int32_t token;
+    float value;
+} sereno_choice;
+
+/*
+ * The n best tokens for `position`, best first: out[0] is what sereno_sample chooses, out[1] what it would choose if
+ * that were not there, and so on. The narrower the lead of one over the next, the less it takes to exchange them.
+ * Returns how many there are (settings may leave fewer), 0 when no logit is finite. n >= 1.
+ */
+SERENO_API int32_t sereno_sample_ranked(const sereno_sampler *s, const float *logits, int32_t position,
+                                        sereno_candidates *candidates, sereno_choice *out, int32_t n);
+
 #endif

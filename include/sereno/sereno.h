@@ -11,6 +11,7 @@
 #include "sereno/generate.h"
 #include "sereno/model.h"
 #include "sereno/sampler.h"
+#include "sereno/speculation.h"
 #include "sereno/text.h"
 #include "sereno/tokenizer.h"
 

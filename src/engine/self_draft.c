@@ -37,6 +37,7 @@ static void share(native_engine *e, native_engine *target) {
     e->scratch = target->scratch;
     e->info = target->info;
     e->info.weight_bytes = e->info.kv_bytes = 0;
+    e->info.is_self_draft = true;
     e->n_layers = target->n_layers;
 }
 

@@ -1,32 +1,41 @@
-/* Plain decoding of one sequence: prefill, then one token a pass. */
-#include "sereno/generate.h"
+/* One request at a time: prefill, then the elastic loop over a set of one sequence; text, stops and timings. */
+#include "generator.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "elastic.h"
 #include "errors.h"
 #include "histogram.h"
 #include "sereno/clock.h"
 #include "stop.h"
 
 struct sereno_generator {
-    sereno_engine *engine;
-    const sereno_tokenizer *tokenizer;
-    int32_t sequence;
-    sereno_tokens kept; /* what the KV cache holds */
-    sereno_candidates *candidates;
+    elastic elastic;
+    elastic_sequence sequence; /* its tokens up to the engine's length are what the KV cache holds */
     histogram gaps;
 };
 
+static int open_parts(sereno_generator *g, sereno_engine *engine, const sereno_tokenizer *tokenizer,
+                      const sereno_speculation *speculation, sereno_error *err) {
+    int status = elastic_open(&g->elastic, engine, tokenizer, speculation, err);
+    if (!status) status = engine->ops->truncate(engine, g->sequence.id, 0, err);
+    if (!status && speculation->ngrams) status = ngram_open(&speculation->ngram, &g->sequence.ngrams, err);
+    if (!status && speculation->draft) {
+        status = draft_open(&g->sequence.draft, speculation->draft, g->sequence.id, err);
+    }
+    return status;
+}
+
 int sereno_generator_open(sereno_engine *engine, const sereno_tokenizer *tokenizer, int32_t sequence,
-                          sereno_generator **out, sereno_error *err) {
+                          const sereno_speculation *speculation, sereno_generator **out, sereno_error *err) {
     *out = NULL;
-    const sereno_engine_info *info = engine->ops->info(engine);
+    sereno_speculation plain = sereno_speculation_defaults();
+    plain.ngrams = false;
     sereno_generator *g = calloc(1, sizeof *g);
     if (!g) return err_no_memory(err, "a generator", sizeof *g);
-    *g = (sereno_generator){.engine = engine, .tokenizer = tokenizer, .sequence = sequence};
-    int status = engine->ops->truncate(engine, sequence, 0, err);
-    if (!status) status = sereno_candidates_open(info->n_vocab, &g->candidates, err);
+    g->sequence.id = sequence;
+    int status = open_parts(g, engine, tokenizer, speculation ? speculation : &plain, err);
     if (status) {
         sereno_generator_close(&g);
         return status;
@@ -39,9 +48,15 @@ void sereno_generator_close(sereno_generator **generator) {
     sereno_generator *g = *generator;
     *generator = NULL;
     if (!g) return;
-    sereno_tokens_free(&g->kept);
-    sereno_candidates_close(&g->candidates);
+    elastic_close(&g->elastic);
+    ngram_close(&g->sequence.ngrams);
+    draft_close(&g->sequence.draft);
+    sereno_tokens_free(&g->sequence.tokens);
     free(g);
+}
+
+void generator_set_synthetic(sereno_generator *g, const synthetic_acceptance *synthetic) {
+    g->elastic.synthetic = synthetic;
 }
 
 void sereno_generation_free(sereno_generation *generation) {
@@ -58,87 +73,58 @@ typedef struct progress {
     sereno_detokenizer detokenizer;
     sereno_text fresh; /* text of the newest token */
     bool stopped;      /* a stop string came */
-    bool finished;
     uint64_t start_ns, last_token_ns;
 } progress;
 
 static uint64_t now_ns(const progress *p) {
-    return sereno_now_ns(p->request->clock ? p->request->clock : sereno_clock_system());
-}
-
-static bool cancelled(const sereno_request *r) {
-    return r->cancel && atomic_load_explicit(r->cancel, memory_order_relaxed);
-}
-
-static sereno_verdict observe(void *ctx, const sereno_boundary *boundary) {
-    const progress *p = ctx;
-    if (cancelled(p->request)) return (sereno_verdict){.action = SERENO_ABANDON};
-    if (!p->request->observer) return (sereno_verdict){.action = SERENO_CONTINUE};
-    return p->request->observer(p->request->observer_ctx, boundary);
-}
-
-static void finish(progress *p, sereno_finish reason) {
-    p->out->finish = reason;
-    p->finished = true;
+    return sereno_now_ns(p->g->elastic.clock);
 }
 
 /*
- * Runs tokens that follow one another and keeps them; the last wants logits if `sample`. A pass that the
- * request's observer abandons is tried again, a cancelled one finishes the request.
+ * Makes the prompt the sequence's tokens and forgets what the KV cache holds beyond the beginning that it has in common
+ * with it; n_common is how many tokens that is. The last token must be computed in any case, for its logits.
  */
-static int run_tokens(progress *p, sereno_plan_kind plan, const int32_t *tokens, int32_t n, bool sample,
-                      sereno_error *err) {
-    sereno_input inputs[SERENO_PREFILL_BATCH_MAX];
-    int32_t path[SERENO_PREFILL_BATCH_MAX];
-    sereno_generator *g = p->g;
-    for (int32_t i = 0; i < n; i++) {
-        inputs[i] = (sereno_input){tokens[i], g->sequence, i - 1, sample && i == n - 1};
-        path[i] = i;
+static int reuse_prefix(progress *p, int32_t *n_common, sereno_error *err) {
+    elastic_sequence *s = &p->g->sequence;
+    sereno_engine *e = p->g->elastic.engine;
+    const sereno_request *r = p->request;
+    int32_t n = 0, kept = e->ops->length(e, s->id);
+    while (n < r->n_prompt - 1 && n < kept && s->tokens.ids[n] == r->prompt[n]) {
+        n++;
     }
-    sereno_pass pass = {plan, inputs, n, observe, p, p->request->observer != NULL};
-    sereno_error failure = {0};
-    int status;
-    do {
-        if (cancelled(p->request)) {
-            finish(p, SERENO_FINISH_CANCELLED);
-            return SERENO_OK;
-        }
-        status = g->engine->ops->pass(g->engine, &pass, &failure);
-    } while (status == SERENO_ERR_ABANDONED);
-    if (status) err_set(err, status, "%s", failure.message);
-    if (!status) status = g->engine->ops->keep(g->engine, g->sequence, path, n, err);
-    for (int32_t i = 0; i < n && !status; i++) {
-        status = sereno_tokens_append(&g->kept, tokens[i], err);
+    *n_common = n;
+    int status = e->ops->truncate(e, s->id, n, err);
+    s->tokens.n = (size_t)n;
+    for (int32_t i = n; i < r->n_prompt && !status; i++) {
+        status = sereno_tokens_append(&s->tokens, r->prompt[i], err);
     }
     return status;
 }
 
-/* Forgets what the KV cache holds beyond the beginning that it has in common with the prompt. */
-static int reuse_prefix(progress *p, int32_t *n_common, sereno_error *err) {
-    sereno_generator *g = p->g;
-    int32_t n = 0, limit = p->request->n_prompt - 1; /* the last token must be computed for its logits */
-    while (n < limit && n < (int32_t)g->kept.n && g->kept.ids[n] == p->request->prompt[n]) {
-        n++;
+static void learn_prompt(elastic_sequence *s) {
+    if (!s->ngrams) return;
+    ngram_clear(s->ngrams);
+    for (size_t n = 1; n <= s->tokens.n; n++) {
+        ngram_learn(s->ngrams, NGRAM_PROMPT, s->tokens.ids, (int32_t)n);
     }
-    *n_common = n;
-    g->kept.n = (size_t)n;
-    return g->engine->ops->truncate(g->engine, g->sequence, n, err);
 }
 
 static int prefill(progress *p, sereno_error *err) {
     const sereno_request *r = p->request;
+    elastic_sequence *s = &p->g->sequence;
     int32_t at;
     int status = reuse_prefix(p, &at, err);
     int32_t total = r->n_prompt - at, done = 0;
-    while (done < total && !status && !p->finished) {
+    while (done < total && !status) {
         int32_t n = total - done < SERENO_PREFILL_BATCH_MAX ? total - done : SERENO_PREFILL_BATCH_MAX;
-        status = run_tokens(p, SERENO_PLAN_PREFILL, r->prompt + at + done, n, done + n == total, err);
-        if (status || p->finished) break;
+        status = elastic_run(&p->g->elastic, s, SERENO_PLAN_PREFILL, r->prompt + at + done, n, done + n == total, err);
+        if (status) break;
         done += n;
         if (r->on_prefill) r->on_prefill(r->ctx, done, total);
     }
     p->out->n_prefilled = done;
     p->out->prefill_ms = (double)(now_ns(p) - p->start_ns) / 1e6;
+    if (!status) learn_prompt(s);
     return status;
 }
 
@@ -175,46 +161,60 @@ static void note_time(progress *p) {
     p->last_token_ns = now;
 }
 
-/* Samples from the logits of the last token computed, and finishes where that ends the text. */
-static int take_token(progress *p, int32_t input, int32_t *token, sereno_error *err) {
-    sereno_generator *g = p->g;
-    const float *logits = g->engine->ops->logits(g->engine, input);
-    *token = sereno_sample(&p->request->sampler, logits, (int32_t)g->kept.n, g->candidates);
-    if (*token < 0) {
-        return err_set(err, SERENO_ERR_FORMAT,
-                       "the model's output is not a number at position %zu; its file is damaged", g->kept.n);
-    }
-    if (sereno_token_is_end(g->tokenizer, *token)) {
+/* Takes a token that the target has chosen: an elastic_commit. */
+static int take_token(void *ctx, int32_t token, sereno_error *err) {
+    progress *p = ctx;
+    const sereno_tokenizer *tokenizer = p->g->elastic.tokenizer;
+    if (sereno_token_is_end(tokenizer, token)) {
         p->out->ended_by_token = true;
-        finish(p, SERENO_FINISH_STOP);
-        return SERENO_OK;
+        p->out->finish = SERENO_FINISH_STOP;
+        return COMMIT_END;
     }
     note_time(p);
-    int status = sereno_tokens_append(&p->out->tokens, *token, err);
+    int status = sereno_tokens_append(&p->out->tokens, token, err);
     p->fresh.size = 0;
-    if (!status) status = sereno_detokenize(g->tokenizer, &p->detokenizer, *token, &p->fresh, err);
+    if (!status) status = sereno_detokenize(tokenizer, &p->detokenizer, token, &p->fresh, err);
     if (!status && p->fresh.size > 0) status = emit(p, p->fresh.data, p->fresh.size, false, err);
-    if (p->stopped) {
-        finish(p, SERENO_FINISH_STOP);
-    } else if ((int32_t)p->out->tokens.n == p->request->max_tokens ||
-               (int32_t)g->kept.n + 1 == g->engine->ops->info(g->engine)->n_ctx) {
-        finish(p, SERENO_FINISH_LENGTH);
-    }
-    return status;
+    if (status) return status;
+    if (p->stopped) p->out->finish = SERENO_FINISH_STOP;
+    return p->stopped || p->g->sequence.remaining == 1 ? COMMIT_LAST : COMMIT_GO_ON;
 }
 
 static int decode(progress *p, sereno_error *err) {
-    int32_t token, input = (p->out->n_prefilled - 1) % SERENO_PREFILL_BATCH_MAX;
-    int status = take_token(p, input, &token, err);
-    while (!status && !p->finished) {
-        status = run_tokens(p, SERENO_PLAN_VERIFY, &token, 1, true, err);
-        if (!status && !p->finished) status = take_token(p, 0, &token, err);
+    elastic *el = &p->g->elastic;
+    elastic_sequence *s = &p->g->sequence;
+    int status = elastic_begin(el, s, (p->out->n_prefilled - 1) % SERENO_PREFILL_BATCH_MAX, err);
+    while (!status && !s->finished) {
+        status = elastic_step(el, &s, 1, err);
     }
     return status;
 }
 
+/* Sets the loop up for a request. */
+static void begin_request(progress *p) {
+    const sereno_request *r = p->request;
+    elastic *el = &p->g->elastic;
+    elastic_sequence *s = &p->g->sequence;
+    int32_t room = el->engine->ops->info(el->engine)->n_ctx - r->n_prompt;
+    el->cancel = r->cancel;
+    el->observer = r->observer;
+    el->observer_ctx = r->observer_ctx;
+    el->clock = r->clock ? r->clock : sereno_clock_system();
+    el->slept_ns = 0;
+    s->sampler = &r->sampler;
+    s->on_token = take_token;
+    s->ctx = p;
+    s->n_output = 0;
+    s->remaining = r->max_tokens < room ? r->max_tokens : room;
+    s->finished = false;
+    s->stats = (sereno_speculation_stats){0};
+    p->g->gaps = (histogram){0};
+    p->start_ns = now_ns(p);
+}
+
 static int check_request(const sereno_generator *g, const sereno_request *r, sereno_error *err) {
-    int32_t n_ctx = g->engine->ops->info(g->engine)->n_ctx;
+    const sereno_engine *e = g->elastic.engine;
+    int32_t n_ctx = e->ops->info(e)->n_ctx;
     if (r->n_prompt < 1) return err_set(err, SERENO_ERR_INVALID, "the prompt has no tokens");
     if (r->max_tokens < 0) {
         return err_set(err, SERENO_ERR_INVALID, "%d tokens asked for; 0 or more is allowed", r->max_tokens);
@@ -237,10 +237,17 @@ int sereno_generate(sereno_generator *g, const sereno_request *request, sereno_g
     if (status || request->max_tokens == 0) return status;
     progress p = {
         .g = g, .request = request, .out = out, .stops = {.stops = request->stops, .n_stops = request->n_stops}};
-    p.start_ns = now_ns(&p);
-    g->gaps = (histogram){0};
-    status = prefill(&p, err);
-    if (!status && !p.finished) status = decode(&p, err);
+    begin_request(&p);
+    sereno_error failure = {0};
+    status = prefill(&p, &failure);
+    if (!status) status = decode(&p, &failure);
+    if (status == SERENO_ERR_ABANDONED) {
+        out->finish = SERENO_FINISH_CANCELLED;
+        status = SERENO_OK;
+    } else if (status) {
+        err_set(err, status, "%s", failure.message);
+    }
+    out->speculation = g->sequence.stats;
     int rest = emit_rest(&p, status ? NULL : err); /* what was generated is handed out in any case */
     if (!status) status = rest;
     out->itl_ms = (sereno_quantiles){(double)histogram_quantile(&g->gaps, 0.50) / 1e6,

@@ -24,6 +24,7 @@
 #include <stdint.h>
 
 #include "sereno/error.h"
+#include "sereno/speculation.h"
 
 enum {
     NGRAM_ORDER_MIN = 2,
@@ -42,16 +43,7 @@ typedef enum ngram_source {
     NGRAM_SOURCES
 } ngram_source;
 
-/* Each refinement can be switched off, for ablations. */
-typedef struct ngram_options {
-    int32_t order_min, order_max; /* NGRAM_ORDER_MIN <= order_min <= order_max <= NGRAM_ORDER_MAX */
-    bool from_prompt;             /* learn from the prompt; output is always learned from */
-    bool from_rejected;           /* learn from rejected drafts */
-    bool trust;                   /* off: all sources weigh alike */
-    bool evict;                   /* off: only full buckets forget */
-    bool decay;                   /* off: weights stay */
-    bool longest_first;           /* off: matches of all orders are ranked by weight alone */
-} ngram_options;
+typedef sereno_ngram_options ngram_options;
 
 /* All orders, sources and refinements. */
 ngram_options ngram_defaults(void);

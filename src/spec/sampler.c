@@ -127,22 +127,36 @@ static float gumbel(uint64_t seed, int32_t position, int32_t token) {
     return -logf(-logf(philox_unit(block.word[(uint32_t)token % 4])));
 }
 
-int32_t sereno_sample(const sereno_sampler *s, const float *logits, int32_t position, sereno_candidates *c) {
-    bool greedy = s->temperature == 0;
-    int32_t k = greedy ? 1 : s->top_k == 0 || s->top_k > c->n_vocab ? c->n_vocab : s->top_k;
-    int32_t n = select_top(logits, c->n_vocab, k, c->list);
-    if (n == 0) return -1;
-    if (greedy) return c->list[0].id;
-    n = narrow(s, c->list, n);
-    int32_t best = -1;
-    float best_value = 0;
-    for (int32_t i = 0; i < n; i++) {
-        /* Relative to the first, so that a small temperature cannot overflow. */
-        float value = (c->list[i].logit - c->list[0].logit) / s->temperature + gumbel(s->seed, position, c->list[i].id);
-        if (best < 0 || value > best_value) {
-            best = c->list[i].id;
-            best_value = value;
-        }
+/* Puts a choice where it belongs among the best so far; returns how many there are then. */
+static int32_t insert_choice(sereno_choice choice, sereno_choice *out, int32_t n_out, int32_t n) {
+    int32_t at = n_out;
+    while (at > 0 && out[at - 1].value < choice.value) at--;
+    if (at == n) return n_out;
+    int32_t last = n_out < n ? n_out : n - 1;
+    for (int32_t i = last; i > at; i--) {
+        out[i] = out[i - 1];
     }
-    return best;
+    out[at] = choice;
+    return last + 1;
+}
+
+int32_t sereno_sample_ranked(const sereno_sampler *s, const float *logits, int32_t position, sereno_candidates *c,
+                             sereno_choice *out, int32_t n) {
+    bool greedy = s->temperature == 0;
+    int32_t k = greedy ? n : s->top_k == 0 ? c->n_vocab : s->top_k;
+    int32_t n_left = select_top(logits, c->n_vocab, k < c->n_vocab ? k : c->n_vocab, c->list), n_out = 0;
+    if (n_left > 0 && !greedy) n_left = narrow(s, c->list, n_left);
+    for (int32_t i = 0; i < n_left; i++) {
+        candidate *at = &c->list[i];
+        /* Relative to the first, so that a small temperature cannot overflow. */
+        float value =
+            greedy ? at->logit : (at->logit - c->list[0].logit) / s->temperature + gumbel(s->seed, position, at->id);
+        n_out = insert_choice((sereno_choice){at->id, value}, out, n_out, n);
+    }
+    return n_out;
+}
+
+int32_t sereno_sample(const sereno_sampler *s, const float *logits, int32_t position, sereno_candidates *c) {
+    sereno_choice best;
+    return sereno_sample_ranked(s, logits, position, c, &best, 1) > 0 ? best.token : -1;
 }

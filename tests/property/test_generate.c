@@ -14,7 +14,7 @@ typedef struct fixture {
 static fixture open_fixture(int n_threads, int n_ctx) {
     fixture f = {.model = open_random_model("tiny", "q4_1")};
     f.engine = open_engine(f.model, n_threads, NULL, n_ctx, 2);
-    assert_ok(sereno_generator_open(f.engine, sereno_model_tokenizer(f.model), 1, &f.generator, err));
+    assert_ok(sereno_generator_open(f.engine, sereno_model_tokenizer(f.model), 1, NULL, &f.generator, err));
     return f;
 }
 
@@ -81,7 +81,7 @@ static void test_prefix_is_reused(void **state) {
         request.n_prompt = n;
         assert_ok(sereno_generate(f.generator, &request, &a, err));
         sereno_generator_close(&fresh.generator);
-        assert_ok(sereno_generator_open(fresh.engine, sereno_model_tokenizer(fresh.model), 1, &fresh.generator, err));
+        assert_ok(sereno_generator_open(fresh.engine, sereno_model_tokenizer(fresh.model), 1, NULL, &fresh.generator, err));
         assert_ok(sereno_generate(fresh.generator, &request, &b, err));
         assert_same(&a, &b);
         assert_int_equal(b.n_prefilled, n);

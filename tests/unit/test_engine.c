@@ -75,7 +75,7 @@ static int live_a_little(const char *path, sereno_error *error) {
         options.n_ctx = 64;
         status = sereno_engine_open(model, &options, &engine, error);
     }
-    if (!status) status = sereno_generator_open(engine, sereno_model_tokenizer(model), 0, &generator, error);
+    if (!status) status = sereno_generator_open(engine, sereno_model_tokenizer(model), 0, NULL, &generator, error);
     if (!status) {
         const char *const stops[] = {"never"};
         sereno_request request = {.prompt = prompt,

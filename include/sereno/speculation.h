@@ -1,0 +1,71 @@
+/*
+ * Speculative decoding that never changes the text: a draft model and an n-gram cache propose tokens, one pass of the
+ * target verifies a tree of them, and those that the target would have chosen itself are accepted.
+ *
+ * Exactness: the target's choice at a position is a pure function of logits, settings, seed and position
+ * (sampler.h), and a candidate is accepted if and only if it is that choice. So the tokens are those of plain decoding,
+ * at any temperature, with any draft, however often drafts are abandoned.
+ *
+ * A draft samples with the same noise as the target, and its passes (plan DRAFT) may be abandoned at any boundary: the
+ * step goes on with the tokens it has, and free places of the verification pass are filled from the n-gram cache.
+ *
+ * Source: SERENO (OSDI 2026), "preemptible draft", "n-gram filling" and "selective batching"; docs/ARCHITECTURE.md,
+ * "The elastic loop".
+ */
+#ifndef SERENO_SPECULATION_H
+#define SERENO_SPECULATION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sereno/engine.h"
+
+/* What the n-gram cache does. Each refinement can be switched off, to see what it brings. */
+typedef struct sereno_ngram_options {
+    int32_t order_min, order_max;    /* 2 .. 8: tokens of an n-gram, the last of which is the continuation */
+    bool from_prompt, from_rejected; /* learns from the prompt, and from rejected drafts, not only from the output */
+    bool trust;                      /* what the target has verified weighs more than prompts, rejected drafts least */
+    bool evict;                      /* continuations that keep missing are removed */
+    bool decay;                      /* what was seen long ago weighs less */
+    bool longest_first;              /* longer matches go before shorter ones */
+} sereno_ngram_options;
+
+/* Within which the planner decides, for each step. */
+typedef struct sereno_bounds {
+    bool may_draft;               /* the draft model may run */
+    int32_t draft_min, draft_max; /* tokens that it drafts; 0 .. SERENO_DRAFT_MAX */
+    int32_t batch_min, batch_max; /* tokens of a verification pass: 1, 2, 4, 8, 16 or 32; padded to the smaller one */
+} sereno_bounds;
+
+enum { SERENO_DRAFT_MAX = SERENO_VERIFY_BATCH_MAX - 1, SERENO_BATCHES = 6 };
+
+typedef struct sereno_speculation {
+    /* The draft model: a self-draft of the target (engine.h), or an engine of another model, whose vocabulary matches
+     * (sereno_tokenizers_match) and which no one else uses. NULL: none. Borrowed. */
+    sereno_engine *draft;
+    bool ngrams; /* places that the draft leaves free are filled from the n-gram cache */
+    sereno_ngram_options ngram;
+    sereno_bounds bounds;
+} sereno_speculation;
+
+/* No draft model, n-grams with all refinements, the widest bounds. */
+SERENO_API sereno_speculation sereno_speculation_defaults(void);
+
+/* SERENO_ERR_INVALID names the setting, its value and its range. */
+SERENO_API int sereno_speculation_check(const sereno_speculation *s, sereno_error *err);
+
+/* What speculation did for one request. A candidate is a token that was verified beyond the one that had to be. */
+typedef struct sereno_speculation_stats {
+    int64_t passes;                          /* verification passes; tokens come from passes alone */
+    int64_t drafted;                         /* tokens that the draft model proposed */
+    int64_t drafted_abandoned;               /* passes of the draft that were abandoned */
+    int64_t verified_neural, verified_ngram; /* candidates verified, by who proposed them */
+    int64_t accepted_neural, accepted_ngram; /* of these accepted */
+    int64_t padded;                          /* tokens that only fill a pass to its batch; no candidates */
+    int64_t tried_at[SERENO_DRAFT_MAX];      /* candidates whose parent was accepted, by depth from 1 */
+    int64_t accepted_at[SERENO_DRAFT_MAX];   /* of these accepted */
+    int64_t passes_of[SERENO_BATCHES];       /* verification passes by batch: at most 1, 2, 4 .. 32 tokens */
+    uint64_t draft_ns, verify_ns[SERENO_BATCHES], sleep_ns; /* from the first token to the last */
+} sereno_speculation_stats;
+
+#endif

@@ -1,0 +1,62 @@
+#include "draft.h"
+
+int draft_open(draft *d, sereno_engine *engine, int32_t sequence, sereno_error *err) {
+    *d = (draft){.engine = engine, .sequence = sequence};
+    if (engine->ops->info(engine)->is_self_draft) return SERENO_OK;
+    return engine->ops->truncate(engine, sequence, 0, err);
+}
+
+void draft_close(draft *d) {
+    sereno_tokens_free(&d->held);
+    *d = (draft){0};
+}
+
+static int hold(draft *d, const int32_t *tokens, int32_t n, sereno_error *err) {
+    int status = SERENO_OK;
+    for (int32_t i = 0; i < n && !status; i++) {
+        status = sereno_tokens_append(&d->held, tokens[i], err);
+    }
+    return status;
+}
+
+int draft_follow(draft *d, const int32_t *path, int32_t n, int32_t n_kept, int32_t *behind, sereno_error *err) {
+    sereno_engine *e = d->engine;
+    int status = SERENO_OK;
+    if (e->ops->info(e)->is_self_draft && e->ops->length(e, d->sequence) == n_kept) {
+        /* It holds what the target holds, and nothing of its own. */
+        d->held.n = 0;
+        status = hold(d, path, n_kept, err);
+    }
+    int32_t common = 0;
+    while (common < n - 1 && common < (int32_t)d->held.n && d->held.ids[common] == path[common]) common++;
+    *behind = n - common;
+    d->held.n = (size_t)common;
+    if (status || e->ops->length(e, d->sequence) <= common) return status;
+    return e->ops->truncate(e, d->sequence, common, err);
+}
+
+bool draft_has_room(const draft *d, int32_t n) {
+    return n <= d->engine->ops->info(d->engine)->n_ctx;
+}
+
+int draft_compute(draft *d, const int32_t *path, int32_t n, sereno_observer observer, void *observer_ctx, int32_t *last,
+                  sereno_error *err) {
+    sereno_engine *e = d->engine;
+    int status = SERENO_OK;
+    while ((int32_t)d->held.n < n && !status) {
+        sereno_input inputs[SERENO_PREFILL_BATCH_MAX];
+        int32_t kept[SERENO_PREFILL_BATCH_MAX], at = (int32_t)d->held.n, batch = n - at;
+        if (batch > SERENO_PREFILL_BATCH_MAX) batch = SERENO_PREFILL_BATCH_MAX;
+        for (int32_t i = 0; i < batch; i++) {
+            inputs[i] = (sereno_input){path[at + i], d->sequence, i - 1, at + i == n - 1};
+            kept[i] = i;
+        }
+        sereno_plan_kind plan = batch > SERENO_VERIFY_BATCH_MAX ? SERENO_PLAN_PREFILL : SERENO_PLAN_DRAFT;
+        sereno_pass pass = {plan, inputs, batch, observer, observer_ctx, observer != NULL};
+        status = e->ops->pass(e, &pass, err);
+        if (!status) status = e->ops->keep(e, d->sequence, kept, batch, err);
+        if (!status) status = hold(d, path + at, batch, err);
+        *last = batch - 1;
+    }
+    return status;
+}

@@ -1,0 +1,414 @@
+#include "elastic.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "errors.h"
+
+enum { NGRAM_MATCHES = 3, NGRAM_CONTEXT = 7, CHOICES = 2 };
+
+/* Below this a candidate is not worth a place that is not free. */
+static const float least_p = 0.02f;
+
+int elastic_open(elastic *el, sereno_engine *engine, const sereno_tokenizer *tokenizer,
+                 const sereno_speculation *options, sereno_error *err) {
+    *el = (elastic){.engine = engine, .tokenizer = tokenizer, .options = *options, .clock = sereno_clock_system()};
+    int status = sereno_speculation_check(options, err);
+    if (!status) status = sereno_candidates_open(engine->ops->info(engine)->n_vocab, &el->candidates, err);
+    if (!status && options->draft) {
+        int32_t n_vocab = options->draft->ops->info(options->draft)->n_vocab;
+        status = sereno_candidates_open(n_vocab, &el->draft_candidates, err);
+    }
+    planner_init(&el->planner, engine, options->draft);
+    return status;
+}
+
+void elastic_close(elastic *el) {
+    sereno_candidates_close(&el->candidates);
+    sereno_candidates_close(&el->draft_candidates);
+    sereno_tokens_free(&el->path);
+}
+
+uint64_t elastic_now_ns(const elastic *el) {
+    return sereno_now_ns(el->clock) - el->slept_ns;
+}
+
+/* ---- Passes ---- */
+
+static bool is_cancelled(const elastic *el) {
+    return el->cancel && atomic_load_explicit(el->cancel, memory_order_relaxed);
+}
+
+static sereno_verdict observe(void *ctx, const sereno_boundary *b) {
+    elastic *el = ctx;
+    if (b->slept_ns == 0) el->slept_before_ns = 0;
+    el->slept_ns += b->slept_ns - el->slept_before_ns;
+    el->slept_before_ns = b->slept_ns;
+    if (is_cancelled(el)) return (sereno_verdict){.action = SERENO_ABANDON};
+    if (!el->observer) return (sereno_verdict){.action = SERENO_CONTINUE};
+    return el->observer(el->observer_ctx, b);
+}
+
+/* A pass of the target: what the observer abandons is tried again, unless the request was cancelled. */
+static int run_target(elastic *el, sereno_plan_kind plan, const sereno_input *inputs, int32_t n, sereno_error *err) {
+    sereno_pass pass = {plan, inputs, n, observe, el, el->observer != NULL};
+    int status;
+    do {
+        if (is_cancelled(el)) return err_set(err, SERENO_ERR_ABANDONED, "the request was cancelled");
+        sereno_error failure = {0};
+        status = el->engine->ops->pass(el->engine, &pass, &failure);
+        if (status && status != SERENO_ERR_ABANDONED) return err_set(err, status, "%s", failure.message);
+    } while (status);
+    return SERENO_OK;
+}
+
+int elastic_run(elastic *el, elastic_sequence *s, sereno_plan_kind plan, const int32_t *tokens, int32_t n, bool sample,
+                sereno_error *err) {
+    sereno_input inputs[SERENO_PREFILL_BATCH_MAX];
+    int32_t path[SERENO_PREFILL_BATCH_MAX];
+    for (int32_t i = 0; i < n; i++) {
+        inputs[i] = (sereno_input){tokens[i], s->id, i - 1, sample && i == n - 1};
+        path[i] = i;
+    }
+    int status = run_target(el, plan, inputs, n, err);
+    return status ? status : el->engine->ops->keep(el->engine, s->id, path, n, err);
+}
+
+/* ---- Propose ---- */
+
+static int append_tokens(sereno_tokens *to, const int32_t *tokens, int32_t n, sereno_error *err) {
+    int status = SERENO_OK;
+    for (int32_t i = 0; i < n && !status; i++) {
+        status = sereno_tokens_append(to, tokens[i], err);
+    }
+    return status;
+}
+
+/* Whether a token may be a candidate: an end token ends the text whoever proposed it, and verifies nothing. */
+static bool may_propose(const elastic *el, int32_t token) {
+    return token < el->engine->ops->info(el->engine)->n_vocab && !sereno_token_is_end(el->tokenizer, token);
+}
+
+/* Puts the draft's choices after the chain so far into the tree; false when the chain ends here. */
+static bool add_choices(elastic *el, elastic_sequence *s, const sereno_choice *choices, int32_t n) {
+    if (n == 0 || !may_propose(el, choices[0].token)) return false;
+    int32_t lead = n > 1 ? planner_lead(choices[0].value - choices[1].value) : PLANNER_LEADS - 1;
+    int32_t parent = s->n_chain > 0 ? s->chain[s->n_chain - 1] : TREE_ROOT;
+    int32_t node = tree_add(&s->tree, parent, choices[0].token, CANDIDATE_NEURAL, planner_first_q(&el->planner, lead));
+    s->tree.list[node].lead = lead;
+    s->chain[s->n_chain++] = node;
+    s->stats.drafted++;
+    if (n > 1 && !el->synthetic && may_propose(el, choices[1].token)) {
+        tree_add(&s->tree, parent, choices[1].token, CANDIDATE_RUNNER_UP, planner_second_q(&el->planner, lead));
+    }
+    return true;
+}
+
+/* One more token from the draft; *more: it gave one. */
+static int draft_one(elastic *el, elastic_sequence *s, int32_t behind, bool *more, sereno_error *err) {
+    uint64_t start = elastic_now_ns(el);
+    int32_t input, n_path = (int32_t)el->path.n;
+    sereno_error failure = {0};
+    int status = draft_compute(&s->draft, el->path.ids, n_path, observe, el, &input, &failure);
+    *more = false;
+    if (!status) {
+        sereno_choice choices[CHOICES];
+        const sereno_engine *e = s->draft.engine;
+        int32_t n =
+            sereno_sample_ranked(s->sampler, e->ops->logits(e, input), n_path, el->draft_candidates, choices, CHOICES);
+        *more = add_choices(el, s, choices, n);
+        if (*more) status = sereno_tokens_append(&el->path, s->tree.list[s->chain[s->n_chain - 1]].token, err);
+        planner_saw_pass(&el->planner.draft, behind, n_path, (double)(elastic_now_ns(el) - start) / 1e3);
+    } else if (status == SERENO_ERR_ABANDONED) {
+        s->stats.drafted_abandoned++;
+        status = SERENO_OK;
+    } else {
+        err_set(err, status, "%s", failure.message);
+    }
+    s->stats.draft_ns += elastic_now_ns(el) - start;
+    return status;
+}
+
+/* Lets the draft go on as long as the planner says, it has room, and nobody abandons it. */
+static int draft_chain(elastic *el, elastic_sequence *s, sereno_error *err) {
+    int32_t n_kept = el->engine->ops->length(el->engine, s->id);
+    bool more = s->draft.engine != NULL;
+    el->path.n = 0;
+    int status = more ? append_tokens(&el->path, s->tokens.ids, (int32_t)s->tokens.n, err) : SERENO_OK;
+    while (more && !status && draft_has_room(&s->draft, (int32_t)el->path.n)) {
+        draft_state state = {.drafted = s->n_chain,
+                             .p = s->n_chain > 0 ? s->tree.list[s->chain[s->n_chain - 1]].p : 1,
+                             .context = (int32_t)s->tokens.n,
+                             .depth_max = s->remaining - 1,
+                             .remaining = s->remaining,
+                             .committed = s->n_output};
+        if (state.depth_max > SERENO_DRAFT_MAX) state.depth_max = SERENO_DRAFT_MAX;
+        status = draft_follow(&s->draft, el->path.ids, (int32_t)el->path.n, n_kept, &state.behind, err);
+        if (status || !planner_draft_more(&el->planner, &state, &el->options.bounds)) break;
+        status = draft_one(el, s, state.behind, &more, err);
+    }
+    return status;
+}
+
+/* Adds what the n-gram cache knows to follow a node. */
+static void add_ngrams(elastic *el, elastic_sequence *s, int32_t node) {
+    int32_t tokens[NGRAM_CONTEXT + SERENO_VERIFY_BATCH_MAX], path[SERENO_VERIFY_BATCH_MAX];
+    int32_t depth = tree_path(&s->tree, node, path);
+    if (!s->ngrams || depth >= s->remaining - 1) return;
+    int32_t position = (int32_t)s->tokens.n + depth;
+    if (el->synthetic) {
+        int32_t token = synthetic_token(el->synthetic, position, node, el->engine->ops->info(el->engine)->n_vocab);
+        if (may_propose(el, token)) tree_add(&s->tree, node, token, CANDIDATE_NGRAM, el->synthetic->ngram);
+        return;
+    }
+    int32_t n_before = (int32_t)s->tokens.n < NGRAM_CONTEXT ? (int32_t)s->tokens.n : NGRAM_CONTEXT;
+    memcpy(tokens, s->tokens.ids + s->tokens.n - (size_t)n_before, (size_t)n_before * sizeof *tokens);
+    memcpy(tokens + n_before, path, (size_t)depth * sizeof *tokens);
+    ngram_match matches[NGRAM_MATCHES];
+    int32_t n = ngram_lookup(s->ngrams, tokens, n_before + depth, matches, NGRAM_MATCHES);
+    for (int32_t i = 0; i < n; i++) {
+        if (!may_propose(el, matches[i].token)) continue;
+        int32_t child = tree_add(&s->tree, node, matches[i].token, CANDIDATE_NGRAM, matches[i].p);
+        if (child < 0) return;
+        s->tree.list[child].from_ngram = true;
+        s->tree.list[child].match = matches[i];
+    }
+}
+
+static int propose(elastic *el, elastic_sequence *s, sereno_error *err) {
+    s->tree.n = 0;
+    s->n_chain = 0;
+    int status = draft_chain(el, s, err);
+    if (!status) add_ngrams(el, s, TREE_ROOT);
+    return status;
+}
+
+/* ---- Pass ---- */
+
+typedef struct picked {
+    elastic_sequence *s;
+    int32_t node;
+} picked;
+
+/* The likeliest candidate of all sequences that was not picked yet and whose parent was. */
+static picked best_candidate(elastic_sequence *const *set, int32_t n, float least) {
+    picked best = {NULL, 0};
+    for (int32_t i = 0; i < n; i++) {
+        for (int32_t c = 0; c < set[i]->tree.n; c++) {
+            const candidate *it = &set[i]->tree.list[c];
+            if (it->input >= 0 || it->p < least) continue;
+            if (it->parent != TREE_ROOT && set[i]->tree.list[it->parent].input < 0) continue;
+            if (best.s && it->p <= best.s->tree.list[best.node].p) continue;
+            best = (picked){set[i], c};
+        }
+    }
+    return best;
+}
+
+/*
+ * Picks candidates by falling probability, what may follow each joining the rest, and keeps as many as pay.
+ * Picked ones are marked by input 0 until they get their place.
+ */
+static int32_t pick_candidates(elastic *el, elastic_sequence *const *set, int32_t n, picked *out) {
+    float p[SERENO_VERIFY_BATCH_MAX] = {0};
+    const sereno_bounds *bounds = &el->options.bounds;
+    int32_t context = 0, most = bounds->batch_max - n, n_picked = 0;
+    for (int32_t i = 0; i < n; i++) {
+        if ((int32_t)set[i]->tokens.n > context) context = (int32_t)set[i]->tokens.n;
+    }
+    while (n_picked < most) {
+        picked best = best_candidate(set, n, n + n_picked < bounds->batch_min ? 0 : least_p);
+        if (!best.s) break;
+        best.s->tree.list[best.node].input = 0;
+        p[n_picked] = best.s->tree.list[best.node].p;
+        out[n_picked++] = best;
+        add_ngrams(el, best.s, best.node);
+    }
+    int32_t n_wanted = planner_batch(&el->planner, n, p, n_picked, context, bounds) - n;
+    while (n_picked > n_wanted) {
+        n_picked--;
+        out[n_picked].s->tree.list[out[n_picked].node].input = -1;
+    }
+    return n_picked;
+}
+
+/* Writes the inputs: roots, then the draft's chains so that they lie one after the other, then the rest. */
+static int32_t place_inputs(elastic *el, elastic_sequence *const *set, int32_t n, const picked *picks, int32_t n_picks,
+                            sereno_input *inputs) {
+    int32_t n_inputs = 0;
+    for (int32_t i = 0; i < n; i++) {
+        set[i]->root_input = n_inputs;
+        inputs[n_inputs++] = (sereno_input){set[i]->tokens.ids[set[i]->tokens.n - 1], set[i]->id, -1, true};
+    }
+    for (int chain = 1; chain >= 0; chain--) {
+        for (int32_t i = 0; i < n_picks; i++) {
+            elastic_sequence *s = picks[i].s;
+            candidate *c = &s->tree.list[picks[i].node];
+            if ((c->source == CANDIDATE_NEURAL) != chain) continue;
+            int32_t parent = c->parent == TREE_ROOT ? s->root_input : s->tree.list[c->parent].input;
+            inputs[n_inputs] = (sereno_input){c->token, s->id, parent, true};
+            c->input = n_inputs++;
+            if (c->source == CANDIDATE_NGRAM) s->stats.verified_ngram++;
+            else s->stats.verified_neural++;
+        }
+    }
+    while (n_inputs < el->options.bounds.batch_min) { /* the first root again, which fits wherever it fits */
+        inputs[n_inputs++] = (sereno_input){inputs[0].token, inputs[0].sequence, -1, false};
+        set[0]->stats.padded++;
+    }
+    return n_inputs;
+}
+
+static int verify(elastic *el, elastic_sequence *const *set, int32_t n, sereno_error *err) {
+    picked picks[SERENO_VERIFY_BATCH_MAX];
+    sereno_input inputs[SERENO_VERIFY_BATCH_MAX];
+    int32_t n_picks = pick_candidates(el, set, n, picks);
+    int32_t n_inputs = place_inputs(el, set, n, picks, n_picks, inputs);
+    uint64_t start = elastic_now_ns(el);
+    int status = run_target(el, SERENO_PLAN_VERIFY, inputs, n_inputs, err);
+    if (status) return status;
+    uint64_t ns = elastic_now_ns(el) - start;
+    planner_saw_pass(&el->planner.target, n_inputs, (int32_t)set[0]->tokens.n, (double)ns / 1e3);
+    int32_t index = planner_batch_index(n_inputs);
+    for (int32_t i = 0; i < n; i++) {
+        set[i]->stats.passes++;
+        set[i]->stats.passes_of[index]++;
+        set[i]->stats.verify_ns[index] += ns;
+    }
+    return SERENO_OK;
+}
+
+/* ---- Accept ---- */
+
+/* In a synthetic setting: the first child of a node that chance accepts, or a token that is none of them. */
+static int32_t synthetic_choice(const elastic *el, const elastic_sequence *s, int32_t node, int32_t chosen) {
+    const synthetic_acceptance *synthetic = el->synthetic;
+    int32_t position = (int32_t)s->tokens.n, sibling = 0;
+    for (int32_t i = node + 1; i < s->tree.n; i++) {
+        const candidate *c = &s->tree.list[i];
+        if (c->parent != node || c->input < 0) continue;
+        float rate = synthetic->ngram;
+        if (c->source == CANDIDATE_NEURAL) rate = c->depth <= synthetic->n_rates ? synthetic->rate[c->depth - 1] : 0;
+        if (synthetic_accepts(synthetic, rate, position, sibling++)) return c->token;
+    }
+    while (tree_child(&s->tree, node, chosen) >= 0) {
+        chosen = (chosen + 1) % el->engine->ops->info(el->engine)->n_vocab;
+    }
+    return chosen;
+}
+
+/* The target's choice after a node whose logits are those of an input. */
+static int choose(elastic *el, elastic_sequence *s, int32_t node, int32_t input, int32_t *token, sereno_error *err) {
+    const float *logits = el->engine->ops->logits(el->engine, input);
+    *token = sereno_sample(s->sampler, logits, (int32_t)s->tokens.n, el->candidates);
+    if (*token < 0) {
+        return err_set(err, SERENO_ERR_FORMAT,
+                       "the model's output is not a number at position %zu; its file is damaged", s->tokens.n);
+    }
+    if (el->synthetic) *token = synthetic_choice(el, s, node, *token);
+    return SERENO_OK;
+}
+
+/* Whoever proposed something after this node learns what it should have been, whether it was verified or not. */
+static void judge(elastic *el, elastic_sequence *s, int32_t node, int32_t token) {
+    const candidate *first = NULL, *second = NULL;
+    int32_t depth = 1;
+    bool tried = false, accepted = false;
+    for (int32_t i = node + 1; i < s->tree.n; i++) {
+        const candidate *c = &s->tree.list[i];
+        if (c->parent != node) continue;
+        depth = c->depth;
+        tried |= c->input >= 0;
+        accepted |= c->input >= 0 && c->token == token;
+        if (c->from_ngram) ngram_judge(s->ngrams, &c->match, c->token == token);
+        if (c->source == CANDIDATE_NEURAL) first = c;
+        if (c->source == CANDIDATE_RUNNER_UP) second = c;
+        if (c->input < 0 || c->token != token) continue;
+        if (c->source == CANDIDATE_NGRAM) s->stats.accepted_ngram++;
+        else s->stats.accepted_neural++;
+    }
+    s->stats.tried_at[depth - 1] += tried;
+    s->stats.accepted_at[depth - 1] += accepted;
+    if (first) {
+        bool second_right = second && second->token == token;
+        planner_saw_choice(&el->planner, first->lead, first->depth, first->token == token, second, second_right);
+    }
+}
+
+/*
+ * Commits what the target chooses from the root's logits on, as long as it is a candidate, and writes the inputs on the
+ * way, the root's first, to `path`.
+ */
+static int accept_path(elastic *el, elastic_sequence *s, int32_t *path, int32_t *n_path, sereno_error *err) {
+    int32_t node = TREE_ROOT, input = s->root_input;
+    *n_path = 0;
+    for (;;) {
+        int32_t token;
+        path[(*n_path)++] = input;
+        int status = choose(el, s, node, input, &token, err);
+        if (status) return status;
+        judge(el, s, node, token);
+        int commit = s->on_token(s->ctx, token, err);
+        if (commit < 0) return commit;
+        s->finished = commit != COMMIT_GO_ON;
+        if (commit == COMMIT_END) return SERENO_OK;
+        if ((status = sereno_tokens_append(&s->tokens, token, err)) != 0) return status;
+        s->n_output++;
+        s->remaining--;
+        if (s->finished) return SERENO_OK;
+        if (s->ngrams) ngram_learn(s->ngrams, NGRAM_OUTPUT, s->tokens.ids, (int32_t)s->tokens.n);
+        node = tree_child(&s->tree, node, token);
+        if (node < 0) return SERENO_OK;
+        input = s->tree.list[node].input;
+    }
+}
+
+/* What the draft had proposed after n_before tokens and the target did not take may still come later. */
+static void learn_rejected(elastic_sequence *s, int32_t n_before) {
+    int32_t n_accepted = 0, n_new = (int32_t)s->tokens.n - n_before;
+    int32_t tokens[NGRAM_CONTEXT + SERENO_VERIFY_BATCH_MAX];
+    int32_t n = n_before < NGRAM_CONTEXT ? n_before : NGRAM_CONTEXT;
+    memcpy(tokens, s->tokens.ids + n_before - n, (size_t)n * sizeof *tokens);
+    for (int32_t i = 0; i < s->n_chain; i++) {
+        int32_t token = s->tree.list[s->chain[i]].token;
+        if (n_accepted == i && i < n_new && s->tokens.ids[n_before + i] == token) n_accepted++;
+        tokens[n++] = token;
+        if (i >= n_accepted) ngram_learn(s->ngrams, NGRAM_REJECTED, tokens, n);
+    }
+}
+
+int elastic_begin(elastic *el, elastic_sequence *s, int32_t input, sereno_error *err) {
+    int32_t path[SERENO_VERIFY_BATCH_MAX], n_path;
+    s->tree.n = 0;
+    s->n_chain = 0;
+    s->root_input = input;
+    return accept_path(el, s, path, &n_path, err);
+}
+
+static int accept_sequence(elastic *el, elastic_sequence *s, sereno_error *err) {
+    int32_t path[SERENO_VERIFY_BATCH_MAX], n_path, n_before = (int32_t)s->tokens.n;
+    int status = accept_path(el, s, path, &n_path, err);
+    if (!status && s->ngrams && !s->finished) learn_rejected(s, n_before);
+    int kept = el->engine->ops->keep(el->engine, s->id, path, n_path, status ? NULL : err);
+    return status ? status : kept;
+}
+
+int elastic_step(elastic *el, elastic_sequence *const *set, int32_t n, sereno_error *err) {
+    uint64_t start = elastic_now_ns(el), slept = el->slept_ns;
+    int32_t committed = 0;
+    int status = SERENO_OK;
+    for (int32_t i = 0; i < n && !status; i++) {
+        assert(!set[i]->finished && set[i]->remaining > 0);
+        status = propose(el, set[i], err);
+    }
+    if (!status) status = verify(el, set, n, err);
+    for (int32_t i = 0; i < n && !status; i++) {
+        int32_t before = set[i]->n_output;
+        status = accept_sequence(el, set[i], err);
+        committed += set[i]->n_output - before;
+        set[i]->stats.sleep_ns += el->slept_ns - slept;
+    }
+    if (!status) planner_saw_step(&el->planner, committed, (double)(elastic_now_ns(el) - start) / 1e3);
+    return status;
+}

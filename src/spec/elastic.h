@@ -1,0 +1,93 @@
+/*
+ * The elastic loop: propose a tree of candidates for every sequence, verify all of them in one pass of the target,
+ * accept what the target would have chosen itself. Plain decoding is the same loop with nothing proposed.
+ *
+ * Guarantee: the tokens of a sequence, and what its KV cache holds when it ends, are those of one token a pass.
+ * Nothing that lies past the end of a text reaches the KV cache or the n-gram cache.
+ *
+ * Thread: the engine's owner.
+ */
+#ifndef SPEC_ELASTIC_H
+#define SPEC_ELASTIC_H
+
+#include <stdatomic.h>
+
+#include "draft.h"
+#include "ngram.h"
+#include "planner.h"
+#include "sereno/clock.h"
+#include "sereno/engine.h"
+#include "sereno/sampler.h"
+#include "sereno/speculation.h"
+#include "sereno/text.h"
+#include "sereno/tokenizer.h"
+#include "synthetic.h"
+#include "tree.h"
+
+/* What becomes of a token that the target has chosen. */
+typedef enum elastic_commit {
+    COMMIT_GO_ON, /* it belongs to the text, which goes on */
+    COMMIT_LAST,  /* it belongs to the text, and is its last */
+    COMMIT_END,   /* it ends the text and does not belong to it */
+} elastic_commit;
+
+/* One sequence in the loop. */
+typedef struct elastic_sequence {
+    int32_t id; /* of the engine, and of the draft */
+    const sereno_sampler *sampler;
+    sereno_tokens tokens; /* prompt and committed output. All but the last, the root, are in the KV cache */
+    int32_t n_output;     /* of them output */
+    int32_t remaining;    /* tokens that may still come: at least 1 unless it is finished */
+    bool finished;
+    ngram_cache *ngrams; /* NULL: none */
+    draft draft;         /* engine NULL: none */
+    /* Called with each chosen token, before it is appended; returns an elastic_commit or an error. */
+    int (*on_token)(void *ctx, int32_t token, sereno_error *err);
+    void *ctx;
+    sereno_speculation_stats stats;
+    /* Of the step under way. */
+    candidate_tree tree;
+    int32_t chain[SERENO_DRAFT_MAX], n_chain; /* nodes that the draft chose, one after the other */
+    int32_t root_input;
+} elastic_sequence;
+
+typedef struct elastic {
+    sereno_engine *engine;
+    const sereno_tokenizer *tokenizer;
+    sereno_speculation options;
+    sereno_candidates *candidates, *draft_candidates;
+    planner planner;
+    const synthetic_acceptance *synthetic; /* NULL: the model decides */
+    const atomic_bool *cancel;             /* NULL: cannot be cancelled */
+    sereno_observer observer;              /* NULL: none; asked after the cancel flag was looked at */
+    void *observer_ctx;
+    const sereno_clock *clock;
+    uint64_t slept_ns, slept_before_ns; /* in passes, all of it; of the present subgraph */
+    sereno_tokens path;                 /* scratch */
+} elastic;
+
+/* Checks the options and allocates. On failure: close it. */
+int elastic_open(elastic *el, sereno_engine *engine, const sereno_tokenizer *tokenizer,
+                 const sereno_speculation *options, sereno_error *err);
+void elastic_close(elastic *el);
+
+/*
+ * Runs tokens after one another and keeps them, in one pass, the last with logits if `sample`. An abandoned pass is
+ * tried again. SERENO_ERR_ABANDONED: cancelled. Appends nothing to the sequence's tokens.
+ */
+int elastic_run(elastic *el, elastic_sequence *s, sereno_plan_kind plan, const int32_t *tokens, int32_t n, bool sample,
+                sereno_error *err);
+
+/* After the prompt has been run: chooses and commits the first token from the logits of an input. */
+int elastic_begin(elastic *el, elastic_sequence *s, int32_t input, sereno_error *err);
+
+/*
+ * One step of n sequences (1 .. SERENO_VERIFY_BATCH_MAX, none finished): each gets one token at least, unless it ends.
+ * SERENO_ERR_ABANDONED: cancelled; every sequence is as before. SERENO_ERR_FORMAT: logits are not numbers.
+ */
+int elastic_step(elastic *el, elastic_sequence *const *set, int32_t n, sereno_error *err);
+
+/* The engine's clock is not asked: this one, without sleeps. */
+uint64_t elastic_now_ns(const elastic *el);
+
+#endif

@@ -1,0 +1,54 @@
+/*
+ * The candidate tree of one sequence and one step: tokens that may follow the last committed one (the root, which is
+ * no candidate), each with its estimated probability of being accepted. Where it branches, at most one child can be.
+ *
+ * Guarantee: the children of a node differ, a parent stands before its children, and a candidate's probability is at
+ * most its parent's, so that taking candidates by falling probability never takes one without its ancestors.
+ */
+#ifndef SPEC_TREE_H
+#define SPEC_TREE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ngram.h"
+
+enum { TREE_ROOT = -1, TREE_MAX = 256 };
+
+typedef enum candidate_source {
+    CANDIDATE_NEURAL,    /* what the draft model chose */
+    CANDIDATE_RUNNER_UP, /* what it would have chosen next */
+    CANDIDATE_NGRAM,
+} candidate_source;
+
+typedef struct candidate {
+    int32_t token;
+    int32_t parent; /* index, or TREE_ROOT */
+    int32_t depth;  /* 1: child of the root */
+    candidate_source source;
+    bool from_ngram;   /* the n-gram cache proposed it, alone or too; then `match` is set */
+    ngram_match match; /* where from */
+    int32_t lead;      /* neural: class of the draft's lead of the first over the second choice (planner.h) */
+    float q;           /* probability of being accepted if its parent is */
+    float p;           /* of being accepted */
+    int32_t input;     /* its place in the pass, from the sequence's root on; -1: not in it */
+} candidate;
+
+typedef struct candidate_tree {
+    int32_t n;
+    candidate list[TREE_MAX];
+} candidate_tree;
+
+/*
+ * Adds a child that is accepted with probability `q` if its parent is accepted and none of its siblings so far.
+ * A sibling with the same token is returned instead, its probability raised to q. Returns its index, -1 when full.
+ */
+int32_t tree_add(candidate_tree *tree, int32_t parent, int32_t token, candidate_source source, float q);
+
+/* The child of a node (or TREE_ROOT) with this token among those in the pass (input >= 0), or -1. */
+int32_t tree_child(const candidate_tree *tree, int32_t parent, int32_t token);
+
+/* Writes the tokens of the path down to `node`, itself included, and returns how many: its depth. */
+int32_t tree_path(const candidate_tree *tree, int32_t node, int32_t *tokens);
+
+#endif
