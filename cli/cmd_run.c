@@ -7,6 +7,7 @@
 
 #include "command.h"
 #include "cpu.h"
+#include "draft_options.h"
 #include "errors.h"
 #include "interrupt.h"
 #include "machine_options.h"
@@ -20,6 +21,7 @@ enum { LONG_PREFILL_TOKENS = 256 };
 typedef struct run_options {
     common_options common;
     machine_options machine;
+    draft_options draft;
     const char *model, *prompt, *file, *system;
     bool interactive, raw;
     int32_t n_predict, n_ctx;
@@ -36,6 +38,7 @@ typedef struct run {
     sereno_model *model;
     const sereno_tokenizer *tokenizer;
     sereno_engine *engine;
+    opened_draft draft;
     sereno_generator *generator;
     sereno_chat_template chat;
     bool chats; /* text is wrapped as a chat */
@@ -50,7 +53,10 @@ typedef struct run {
 /* ---- Options ---- */
 
 static void default_options(run_options *o) {
-    *o = (run_options){.n_predict = 512, .sampler = sereno_sampler_defaults(), .machine = machine_defaults()};
+    *o = (run_options){.n_predict = 512,
+                       .sampler = sereno_sampler_defaults(),
+                       .machine = machine_defaults(),
+                       .draft = draft_defaults()};
 }
 
 static int check_options(const command_line *cl, run *r) {
@@ -104,6 +110,19 @@ static void choose_chat(run *r) {
     }
 }
 
+static int load_draft(run *r) {
+    const draft_options *o = &r->options->draft;
+    progress_begin(&r->bar, "loading the draft", !r->options->common.json);
+    int status = draft_open_for(o, r->engine, r->model, on_load, r, &r->draft, &r->err);
+    progress_end(&r->bar);
+    if (status == SERENO_ERR_ABANDONED) return EXIT_INTERRUPTED;
+    const sereno_speculation *speculation = r->draft.plain ? NULL : &r->draft.speculation;
+    if (!status) status = sereno_generator_open(r->engine, r->tokenizer, 0, speculation, &r->generator, &r->err);
+    if (status) return fail(&r->diag, &r->err);
+    if (r->draft.fallback) warn(&r->diag, "n-grams take the place of %s: %s", o->draft, r->draft.fallback);
+    return 0;
+}
+
 static int load(run *r) {
     const run_options *o = r->options;
     char path[4096];
@@ -131,7 +150,8 @@ static int load(run *r) {
     if (status && o->machine.cpus) warn(&r->diag, "the cores were chosen by --cpu %s", o->machine.cpus);
     if (status) return fail(&r->diag, &r->err);
     r->tokenizer = sereno_model_tokenizer(r->model);
-    if (sereno_generator_open(r->engine, r->tokenizer, 0, NULL, &r->generator, &r->err) != 0) return fail(&r->diag, &r->err);
+    int code = load_draft(r);
+    if (code) return code;
     choose_chat(r);
     r->load_ms = (double)(sereno_now_ns(sereno_clock_system()) - start) / 1e6;
     const sereno_model_info *m = sereno_model_describe(r->model);
@@ -219,9 +239,13 @@ static json_t *json_settings(const run *r) {
     for (int i = 0; i < r->options->stops.n; i++) {
         json_array_append_new(stops, json_string(r->options->stops.items[i]));
     }
-    return json_pack("{s:i, s:o, s:i, s:o, s:o, s:s, s:o, s:s, s:b}", "n_predict", r->options->n_predict, "temperature",
-                     json_float(s->temperature), "top_k", s->top_k, "top_p", json_float(s->top_p), "min_p",
-                     json_float(s->min_p), "seed", seed, "stop", stops, "strategy", "plain", "chat", r->chats);
+    const draft_options *draft = &r->options->draft;
+    return json_pack("{s:i, s:o, s:i, s:o, s:o, s:s, s:o, s:s, s:s, s:o, s:o, s:b}", "n_predict", r->options->n_predict,
+                     "temperature", json_float(s->temperature), "top_k", s->top_k, "top_p", json_float(s->top_p),
+                     "min_p", json_float(s->min_p), "seed", seed, "stop", stops, "strategy",
+                     strategy_names[draft->strategy], "draft", draft_name(draft, &r->draft), "draft_max",
+                     draft->length >= 0 ? json_integer(draft->length) : json_null(), "batch",
+                     draft->batch > 0 ? json_integer(draft->batch) : json_null(), "chat", r->chats);
 }
 
 static void report_json(const run *r, const sereno_generation *g) {
@@ -236,14 +260,18 @@ static void report_json(const run *r, const sereno_generation *g) {
                   rate(g->n_prefilled, g->prefill_ms), "decode_tok_s", rate(n - 1, g->decode_ms), "tpot_ms",
                   n > 1 ? g->decode_ms / (n - 1) : 0.0, "itl_ms", json_quantiles(g->itl_ms));
     const double mib = 1 << 20;
-    json_t *memory = json_pack("{s:f, s:f, s:f}", "weights_mib", (double)info->weight_bytes / mib, "kv_mib",
-                               (double)info->kv_bytes / mib, "rss_mib", (double)procfs_rss_bytes() / mib);
+    const sereno_engine_info *draft = r->draft.engine ? r->draft.engine->ops->info(r->draft.engine) : NULL;
+    double draft_mib = draft ? (double)(draft->weight_bytes + draft->kv_bytes) / mib : 0;
+    json_t *memory =
+        json_pack("{s:f, s:f, s:f, s:f}", "weights_mib", (double)info->weight_bytes / mib, "draft_mib", draft_mib,
+                  "kv_mib", (double)info->kv_bytes / mib, "rss_mib", (double)procfs_rss_bytes() / mib);
     const char *origin = sereno_model_describe(r->model)->origin;
-    print_json(json_pack("{s:i, s:s%, s:o, s:i, s:i, s:s, s:o, s:o, s:o, s:o, s:o}", "schema_version", SCHEMA_VERSION,
-                         "text", g->text.data ? g->text.data : "", g->text.size, "tokens", tokens, "prompt_tokens",
-                         (int)r->history.n, "completion_tokens", (int)g->tokens.n, "finish_reason",
+    print_json(json_pack("{s:i, s:s%, s:o, s:i, s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "schema_version",
+                         SCHEMA_VERSION, "text", g->text.data ? g->text.data : "", g->text.size, "tokens", tokens,
+                         "prompt_tokens", (int)r->history.n, "completion_tokens", (int)g->tokens.n, "finish_reason",
                          finish_names[g->finish], "target_origin", json_text(origin, strlen(origin)), "timings",
-                         timings, "memory", memory, "settings", json_settings(r), "environment",
+                         timings, "speculation", json_speculation(&g->speculation, g->decode_ms, (int32_t)g->tokens.n),
+                         "memory", memory, "settings", json_settings(r), "environment",
                          json_environment(&r->options->machine, info)));
 }
 
@@ -255,6 +283,9 @@ static void report_text(const run *r, const sereno_generation *g) {
     if (g->prefill_ms > 0) fprintf(to, ", %.0f tok/s", rate(g->n_prefilled, g->prefill_ms));
     fprintf(to, " | answer %zu tokens", g->tokens.n);
     if (n > 1) fprintf(to, ", %.1f tok/s", rate(n - 1, g->decode_ms));
+    if (g->speculation.passes > 0 && !r->draft.plain) {
+        fprintf(to, ", %.2f tokens a pass", (n - 1) / (double)g->speculation.passes);
+    }
     fprintf(to, ", %s", finish_names[g->finish]);
     if (g->ttft_ms > 0) fprintf(to, " | first token after %.0f ms", g->ttft_ms);
     fprintf(to, " | seed %" PRIu64 "]\n", r->options->sampler.seed);
@@ -362,6 +393,7 @@ static int run_all(run *r) {
 static void close_run(run *r) {
     interrupt_ignore();
     sereno_generator_close(&r->generator);
+    draft_close_opened(&r->draft);
     sereno_engine_close(&r->engine);
     sereno_model_close(&r->model);
     sereno_tokens_free(&r->history);
@@ -423,6 +455,7 @@ int cmd_run(int argc, char **argv) {
          "trained for",
          0, 1 << 24, NULL, &o.n_ctx_given},
         MACHINE_OPTIONS(o.machine),
+        DRAFT_OPTIONS(o.draft),
         COMMON_OPTIONS(o.common),
         {0},
     };
@@ -433,6 +466,7 @@ int cmd_run(int argc, char **argv) {
     if (!diagnostics_open(&r.diag, &o.common, cl.command)) return EXIT_FAILED;
     if (!o.seed_given) o.sampler.seed = random_seed();
     int code = machine_check(&cl, &o.machine);
+    if (!code) code = draft_check(&cl, &o.draft);
     if (!code) code = check_options(&cl, &r);
     if (!code) code = finish_output(&r.diag, run_all(&r));
     close_run(&r);

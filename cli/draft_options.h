@@ -1,0 +1,71 @@
+/* Options about speculation, and the draft that they ask for, opened. */
+#ifndef CLI_DRAFT_OPTIONS_H
+#define CLI_DRAFT_OPTIONS_H
+
+#include <jansson.h>
+
+#include "machine_options.h"
+#include "sereno/speculation.h"
+#include "support.h"
+
+typedef struct draft_options {
+    int32_t strategy; /* index into strategy_names */
+    const char *draft;
+    bool fallback;
+    int32_t length, batch; /* fixed; -1 and 0: the planner decides */
+} draft_options;
+
+enum { STRATEGY_PLAIN, STRATEGY_SPEC };
+extern const char *const strategy_names[];
+
+/* clang-format off */
+#define DRAFT_OPTIONS(draft_)                                                                                       \
+    {OPTION_HEADING, NULL, NULL, NULL, "speculation (changes the speed, never the text)", 0, 0, NULL, NULL},        \
+    {OPTION_CHOICE, "--strategy", "NAME", &(draft_).strategy,                                                       \
+     "spec or plain: verify proposed tokens in batches, or decode one token a pass; default spec, which falls back " \
+     "to plain where proposals do not pay", 0, 0, strategy_names, NULL},                                            \
+    {OPTION_TEXT, "-md, --draft", "DRAFT", &(draft_).draft,                                                         \
+     "who proposes: a GGUF file with the same vocabulary; self:int4 or self:int8, the model itself with coarser "    \
+     "weights; self:layers=K, its first K layers; ngram, what followed the same words before; none. Default ngram: " \
+     "needs no memory. All but none use n-grams too", 0, 0, NULL, NULL},                                            \
+    {OPTION_FLAG, "--draft-fallback", NULL, &(draft_).fallback,                                                     \
+     "go on with n-grams where the draft's vocabulary differs, instead of refusing it", 0, 0, NULL, NULL},          \
+    {OPTION_INT, "--draft-max, --draft-n", "N", &(draft_).length,                                                   \
+     "let the draft propose N tokens a step, no more and no fewer; for experiments. Default: as many as pay", 0,    \
+     SERENO_DRAFT_MAX, NULL, NULL},                                                                                 \
+    {OPTION_INT, "--batch, --verify-batch", "N", &(draft_).batch,                                                   \
+     "verify N tokens a pass: 1, 2, 4, 8, 16 or 32; for experiments. Default: as many as pay", 1,                   \
+     SERENO_VERIFY_BATCH_MAX, NULL, NULL}
+/* clang-format on */
+
+draft_options draft_defaults(void);
+
+/* What the options leave to check without a model. 0, or EXIT_USAGE after an error was printed. */
+int draft_check(const command_line *cl, const draft_options *options);
+
+/* Speculation as asked for, with what it borrows. All zero is closed. */
+typedef struct opened_draft {
+    bool plain; /* no speculation: the generator gets NULL */
+    sereno_speculation speculation;
+    sereno_model *model;   /* of a draft file */
+    sereno_engine *engine; /* of a neural draft */
+    const char *fallback;  /* why n-grams took the place of the draft that was asked for; NULL: they did not */
+    char reason[512];      /* storage of that */
+} opened_draft;
+
+/*
+ * Opens the draft for a target. Errors say what is wrong with it: SERENO_ERR_INVALID for a foreign vocabulary, a draft
+ * larger than the target, layers out of range; those of opening a model. The draft is to be closed before the target.
+ */
+int draft_open_for(const draft_options *options, sereno_engine *target, const sereno_model *model,
+                   bool (*progress)(void *ctx, uint64_t done, uint64_t total), void *progress_ctx, opened_draft *out,
+                   sereno_error *err);
+void draft_close_opened(opened_draft *draft);
+
+/* Name of the draft as it runs: "self:int4", "ngram", "none", the file's name. */
+const char *draft_name(const draft_options *options, const opened_draft *draft);
+
+/* The "speculation" object; decode_ns: from the first token to the last. */
+json_t *json_speculation(const sereno_speculation_stats *s, double decode_ms, int32_t n_tokens);
+
+#endif
