@@ -119,7 +119,7 @@ static int draft_one(elastic *el, elastic_sequence *s, int32_t behind, bool *mor
             sereno_sample_ranked(s->sampler, e->ops->logits(e, input), n_path, el->draft_candidates, choices, CHOICES);
         *more = add_choices(el, s, choices, n);
         if (*more) status = sereno_tokens_append(&el->path, s->tree.list[s->chain[s->n_chain - 1]].token, err);
-        planner_saw_pass(&el->planner.draft, behind, n_path, (double)(elastic_now_ns(el) - start) / 1e3);
+        planner_saw_pass(&el->planner, &el->planner.draft, behind, n_path, (double)(elastic_now_ns(el) - start) / 1e3);
     } else if (status == SERENO_ERR_ABANDONED) {
         s->stats.drafted_abandoned++;
         status = SERENO_OK;
@@ -269,7 +269,7 @@ static int verify(elastic *el, elastic_sequence *const *set, int32_t n, sereno_e
     int status = run_target(el, SERENO_PLAN_VERIFY, inputs, n_inputs, err);
     if (status) return status;
     uint64_t ns = elastic_now_ns(el) - start;
-    planner_saw_pass(&el->planner.target, n_inputs, (int32_t)set[0]->tokens.n, (double)ns / 1e3);
+    planner_saw_pass(&el->planner, &el->planner.target, n_inputs, (int32_t)set[0]->tokens.n, (double)ns / 1e3);
     int32_t index = planner_batch_index(n_inputs);
     for (int32_t i = 0; i < n; i++) {
         set[i]->stats.passes++;

@@ -14,7 +14,7 @@ static const float trial_keep = 0.99f, prior_trials = 6;
 static const float lead_below[PLANNER_LEADS - 1] = {0.125f, 0.25f, 0.5f, 0.75f, 1, 1.5f, 2, 3, 4, 6, 9};
 static const float first_prior[PLANNER_LEADS] = {0.3f,  0.35f, 0.4f,  0.45f, 0.5f,  0.55f,
                                                  0.65f, 0.75f, 0.85f, 0.92f, 0.96f, 0.9f};
-static const float second_prior = 0.35f, depth_prior = 0.65f;
+static const float second_prior = 0.35f, self_draft_prior = 0.8f, draft_prior = 0.6f;
 
 static planner_rate prior(float rate) {
     return (planner_rate){rate * prior_trials, prior_trials};
@@ -32,12 +32,16 @@ static float rate_of(const planner_rate *r) {
 
 void planner_init(planner *p, const sereno_engine *target, const sereno_engine *draft) {
     *p = (planner){.target.engine = target, .draft.engine = draft, .patience = PATIENCE_MIN};
+    for (int i = 0; i < SERENO_BATCHES; i++) {
+        p->target.factor[i] = p->draft.factor[i] = 1;
+    }
     for (int i = 0; i < PLANNER_LEADS; i++) {
         p->first[i] = prior(first_prior[i]);
         p->second[i] = prior(second_prior);
     }
+    bool self = draft && draft->ops->info(draft)->is_self_draft;
     for (int i = 0; i < PLANNER_DEPTHS; i++) {
-        p->at_depth[i] = prior(depth_prior);
+        p->at_depth[i] = prior(self ? self_draft_prior : draft_prior);
     }
 }
 
@@ -73,35 +77,30 @@ int32_t planner_batch_index(int32_t n) {
 
 static double pass_us(const pass_times *t, int32_t n_tokens, int32_t context) {
     int32_t index = planner_batch_index(n_tokens);
-    if (index >= SERENO_BATCHES) index = SERENO_BATCHES - 1;
-    /* Of a batch not seen yet: as far off as the nearest that was. */
-    float factor = 0;
-    for (int32_t distance = 0; distance < SERENO_BATCHES && factor == 0; distance++) {
-        if (index - distance >= 0) factor = t->factor[index - distance];
-        if (factor == 0 && index + distance < SERENO_BATCHES) factor = t->factor[index + distance];
-    }
-    return t->engine->ops->pass_us(t->engine, n_tokens, context) * (double)(factor == 0 ? 1 : factor);
+    double factor = index < SERENO_BATCHES ? t->factor[index] : 1;
+    return t->engine->ops->pass_us(t->engine, n_tokens, context) * factor;
 }
 
-void planner_saw_pass(pass_times *t, int32_t n_tokens, int32_t context, double us) {
-    int32_t index = planner_batch_index(n_tokens);
-    if (index >= SERENO_BATCHES) return; /* prefill */
-    double seen = us / t->engine->ops->pass_us(t->engine, n_tokens, context);
-    if (!isfinite(seen) || seen <= 0) return;
-    float *factor = &t->factor[index];
-    if (*factor == 0) {
-        *factor = (float)seen;
-        return;
-    }
-    /* One pass that was held up says little: it moves the estimate by a tenth of twice at most. */
-    double ratio = seen / (double)*factor;
+/* Moves an estimate towards what was seen, by a share of the way; one pass that was held up says little. */
+static void approach(double *estimate, double seen, double share) {
+    double ratio = seen / *estimate;
     ratio = ratio < 0.5 ? 0.5 : ratio > 2 ? 2 : ratio;
-    *factor *= (float)pow(ratio, 0.1);
+    *estimate *= pow(ratio, share);
+}
+
+void planner_saw_pass(planner *p, pass_times *t, int32_t n_tokens, int32_t context, double us) {
+    int32_t index = planner_batch_index(n_tokens);
+    double seen = us / pass_us(t, n_tokens, context);
+    if (index >= SERENO_BATCHES || !isfinite(seen) || seen <= 0) return; /* prefill, or no estimate */
+    if (p->slowness == 0) p->slowness = seen;
+    approach(&t->factor[index], t->factor[index] * seen / p->slowness, 0.03);
+    approach(&p->slowness, seen, 0.2);
 }
 
 void planner_saw_step(planner *p, int32_t tokens, double us) {
+    if (p->slowness == 0) return;
     p->recent_tokens = p->recent_tokens * step_keep + tokens;
-    p->recent_us = p->recent_us * step_keep + us;
+    p->recent_us = p->recent_us * step_keep + us / p->slowness;
 }
 
 /* Tokens a microsecond: what time is worth. */

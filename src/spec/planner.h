@@ -29,10 +29,10 @@ typedef struct planner_rate {
     float hits, trials;
 } planner_rate;
 
-/* What passes of one engine take, relative to what it expected (sereno_engine_ops.pass_us), by batch. */
+/* What passes of one engine take by batch, relative to what it expected (sereno_engine_ops.pass_us). */
 typedef struct pass_times {
     const sereno_engine *engine;
-    float factor[SERENO_BATCHES]; /* 0: not seen */
+    double factor[SERENO_BATCHES];
 } pass_times;
 
 typedef struct planner {
@@ -41,6 +41,7 @@ typedef struct planner {
         second[PLANNER_LEADS];             /* the first choice; the second, where the first was wrong */
     planner_rate at_depth[PLANNER_DEPTHS]; /* the first choice, its parent being right */
     double recent_tokens, recent_us;
+    double slowness; /* of the machine at present: all times are divided by it, so that a slow stretch looks like any */
     int32_t idle_steps, patience; /* steps without a draft, and after how many it is tried again */
     int32_t trial_steps;          /* left of such a trial */
 } planner;
@@ -77,7 +78,7 @@ int32_t planner_batch(const planner *p, int32_t n_roots, const float *probabilit
                       int32_t context, const sereno_bounds *bounds);
 
 /* What happened. `us`: without sleeps. n_tokens: of the pass. */
-void planner_saw_pass(pass_times *times, int32_t n_tokens, int32_t context, double us);
+void planner_saw_pass(planner *p, pass_times *times, int32_t n_tokens, int32_t context, double us);
 void planner_saw_step(planner *p, int32_t tokens, double us);
 /* The target's verdict on what the draft had first and second at a depth from 1. */
 void planner_saw_choice(planner *p, int32_t lead, int32_t depth, bool first_right, bool has_second, bool second_right);
