@@ -75,7 +75,7 @@ int32_t planner_batch_index(int32_t n) {
     return i;
 }
 
-static double pass_us(const pass_times *t, int32_t n_tokens, int32_t context) {
+static double pass_us(const pass_costs *t, int32_t n_tokens, int32_t context) {
     int32_t index = planner_batch_index(n_tokens);
     double factor = index < SERENO_BATCHES ? t->factor[index] : 1;
     return t->engine->ops->pass_us(t->engine, n_tokens, context) * factor;
@@ -88,7 +88,7 @@ static void approach(double *estimate, double seen, double share) {
     *estimate *= pow(ratio, share);
 }
 
-void planner_saw_pass(planner *p, pass_times *t, int32_t n_tokens, int32_t context, double us) {
+void planner_saw_pass(planner *p, pass_costs *t, int32_t n_tokens, int32_t context, double us) {
     int32_t index = planner_batch_index(n_tokens);
     double seen = us / pass_us(t, n_tokens, context);
     if (index >= SERENO_BATCHES || !isfinite(seen) || seen <= 0) return; /* prefill, or no estimate */

@@ -30,13 +30,13 @@ typedef struct planner_rate {
 } planner_rate;
 
 /* What passes of one engine take by batch, relative to what it expected (sereno_engine_ops.pass_us). */
-typedef struct pass_times {
+typedef struct pass_costs {
     const sereno_engine *engine;
     double factor[SERENO_BATCHES];
-} pass_times;
+} pass_costs;
 
 typedef struct planner {
-    pass_times target, draft;
+    pass_costs target, draft;
     planner_rate first[PLANNER_LEADS],
         second[PLANNER_LEADS];             /* the first choice; the second, where the first was wrong */
     planner_rate at_depth[PLANNER_DEPTHS]; /* the first choice, its parent being right */
@@ -78,7 +78,7 @@ int32_t planner_batch(const planner *p, int32_t n_roots, const float *probabilit
                       int32_t context, const sereno_bounds *bounds);
 
 /* What happened. `us`: without sleeps. n_tokens: of the pass. */
-void planner_saw_pass(planner *p, pass_times *times, int32_t n_tokens, int32_t context, double us);
+void planner_saw_pass(planner *p, pass_costs *times, int32_t n_tokens, int32_t context, double us);
 void planner_saw_step(planner *p, int32_t tokens, double us);
 /* The target's verdict on what the draft had first and second at a depth from 1. */
 void planner_saw_choice(planner *p, int32_t lead, int32_t depth, bool first_right, bool has_second, bool second_right);

@@ -1,0 +1,186 @@
+#include "bench_decode.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "errors.h"
+#include "generator.h"
+#include "histogram.h"
+#include "rng.h"
+
+enum { STRATEGIES_MAX = 64, DISTINCT_ORDER = 4 };
+
+typedef struct state {
+    const decode_options *options;
+    decode_result *result;
+    sereno_tokens wanted; /* the first strategy's text */
+    histogram abandon_ns;
+    uint64_t done;
+} state;
+
+/* ---- Abandoning at random ---- */
+
+typedef struct abandoner {
+    rng r;
+    double rate;
+    int32_t at;            /* boundary of the present pass to abandon it at, or -1 */
+    uint64_t abandoned_ns; /* when it was said; 0: the next subgraph has begun */
+    histogram *costs;
+} abandoner;
+
+static sereno_verdict observe(void *ctx, const sereno_boundary *b) {
+    abandoner *a = ctx;
+    if (a->abandoned_ns) histogram_add(a->costs, b->now_ns - b->wall_ns - a->abandoned_ns);
+    a->abandoned_ns = 0;
+    if (b->plan != SERENO_PLAN_DRAFT) return (sereno_verdict){.action = SERENO_CONTINUE};
+    if (b->subgraph == 0) {
+        bool chosen = (double)rng_below(&a->r, 1 << 30) < a->rate * (1 << 30);
+        a->at = chosen ? (int32_t)rng_below(&a->r, (uint32_t)b->n_subgraphs) : -1;
+    }
+    if (b->subgraph != a->at) return (sereno_verdict){.action = SERENO_CONTINUE};
+    a->abandoned_ns = b->now_ns;
+    return (sereno_verdict){.action = SERENO_ABANDON};
+}
+
+/* ---- One run ---- */
+
+static bool same_tokens(const sereno_tokens *a, const sereno_tokens *b) {
+    return a->n == b->n && (a->n == 0 || memcmp(a->ids, b->ids, a->n * sizeof *a->ids) == 0);
+}
+
+static int generate(state *s, const decode_strategy *strategy, const decode_prompt *prompt, uint64_t seed,
+                    sereno_generation *g, sereno_error *err) {
+    const decode_options *o = s->options;
+    sereno_generator *generator;
+    abandoner a = {.r = {seed}, .rate = strategy->abandon, .costs = &s->abandon_ns};
+    sereno_request request = {.prompt = prompt->tokens.ids,
+                              .n_prompt = (int32_t)prompt->tokens.n,
+                              .max_tokens = o->max_tokens,
+                              .sampler = o->sampler,
+                              .cancel = o->watch.cancel,
+                              .observer = strategy->abandon > 0 ? observe : NULL,
+                              .observer_ctx = &a};
+    request.sampler.seed = seed;
+    synthetic_acceptance synthetic = o->synthetic ? *o->synthetic : (synthetic_acceptance){0};
+    synthetic.seed = seed;
+    int status = sereno_generator_open(o->engine, o->tokenizer, 0, strategy->speculation, &generator, err);
+    if (status) return status;
+    if (o->synthetic) generator_set_synthetic(generator, &synthetic);
+    status = sereno_generate(generator, &request, g, err);
+    sereno_generator_close(&generator);
+    return status;
+}
+
+static int run_one(state *s, int strategy, int prompt, int repeat, sereno_error *err) {
+    const decode_options *o = s->options;
+    decode_run *run = &s->result->runs[(strategy * o->n_prompts + prompt) * o->repeats + repeat];
+    sereno_generation g = {0};
+    if (watch_cancelled(&o->watch)) return err_set(err, SERENO_ERR_ABANDONED, "the bench was cancelled");
+    int status = generate(s, &o->strategies[strategy], &o->prompts[prompt], o->first_seed + (uint64_t)repeat, &g, err);
+    if (!status && g.finish == SERENO_FINISH_CANCELLED) {
+        status = err_set(err, SERENO_ERR_ABANDONED, "the bench was cancelled");
+    }
+    if (!status) {
+        int32_t n = (int32_t)g.tokens.n;
+        *run = (decode_run){.tok_s = n > 1 && g.decode_ms > 0 ? (n - 1) / g.decode_ms * 1000 : 0,
+                            .decode_ms = g.decode_ms,
+                            .n_tokens = n,
+                            .distinct_4grams = distinct_ngrams(g.tokens.ids, n, DISTINCT_ORDER),
+                            .same_text = true,
+                            .stats = g.speculation};
+        if (strategy == 0) {
+            sereno_tokens_free(&s->wanted);
+            s->wanted = g.tokens;
+            g.tokens = (sereno_tokens){0};
+        } else if (!o->synthetic) {
+            run->same_text = same_tokens(&g.tokens, &s->wanted);
+        }
+        watch_progress(&o->watch, ++s->done, (uint64_t)o->n_strategies * (uint64_t)o->n_prompts * (uint64_t)o->repeats);
+    }
+    sereno_generation_free(&g);
+    return status;
+}
+
+/* The strategies in turns: the first one first, for its text, in every other repeat; the others shuffled. */
+static int run_all(state *s, sereno_error *err) {
+    const decode_options *o = s->options;
+    int status = SERENO_OK;
+    rng r = {o->first_seed};
+    for (int repeat = 0; repeat < o->repeats; repeat++) {
+        for (int prompt = 0; prompt < o->n_prompts; prompt++) {
+            int order[STRATEGIES_MAX] = {0};
+            for (int i = 1; i < o->n_strategies; i++) {
+                int j = 1 + (int)rng_below(&r, (uint32_t)i);
+                order[i] = order[j];
+                order[j] = i;
+            }
+            for (int i = 0; i < o->n_strategies && !status; i++) {
+                status = run_one(s, order[i], prompt, repeat, err);
+            }
+        }
+    }
+    return status;
+}
+
+int bench_decode(const decode_options *o, decode_result *out, sereno_error *err) {
+    *out = (decode_result){.n_strategies = o->n_strategies, .n_prompts = o->n_prompts, .repeats = o->repeats};
+    if (o->n_strategies > STRATEGIES_MAX) {
+        return err_set(err, SERENO_ERR_INVALID, "%d strategies; at most %d are allowed", o->n_strategies,
+                       STRATEGIES_MAX);
+    }
+    size_t n = (size_t)o->n_strategies * (size_t)o->n_prompts * (size_t)o->repeats;
+    state *s = calloc(1, sizeof *s);
+    out->runs = calloc(n + 1, sizeof *out->runs);
+    int status = SERENO_OK;
+    if (!s || !out->runs) {
+        status = err_no_memory(err, "the bench", n * sizeof *out->runs);
+    } else {
+        s->options = o;
+        s->result = out;
+        status = run_all(s, err);
+        out->n_abandoned = s->abandon_ns.count;
+        out->abandon_us = (sereno_quantiles){(double)histogram_quantile(&s->abandon_ns, 0.50) / 1e3,
+                                             (double)histogram_quantile(&s->abandon_ns, 0.95) / 1e3,
+                                             (double)histogram_quantile(&s->abandon_ns, 0.99) / 1e3};
+        sereno_tokens_free(&s->wanted);
+    }
+    free(s);
+    if (status) decode_result_free(out);
+    return status;
+}
+
+void decode_result_free(decode_result *result) {
+    free(result->runs);
+    *result = (decode_result){0};
+}
+
+/* ---- Ratios ---- */
+
+paired_ratio decode_ratio(const decode_result *r, int strategy, int prompt) {
+    double *a = calloc(2 * (size_t)r->repeats, sizeof *a), *b = a ? a + r->repeats : NULL;
+    int n = 0;
+    for (int i = 0; a && i < r->repeats; i++) {
+        double ours = decode_run_of(r, strategy, prompt, i)->tok_s, base = decode_run_of(r, 0, prompt, i)->tok_s;
+        if (ours <= 0 || base <= 0) continue;
+        a[n] = ours;
+        b[n++] = base;
+    }
+    paired_ratio ratio = n > 0 ? paired_ratio_of(a, b, n) : (paired_ratio){0};
+    free(a);
+    return ratio;
+}
+
+paired_ratio decode_ratio_over(const decode_result *r, int strategy, const bool *include) {
+    double *points = calloc(2 * (size_t)r->n_prompts, sizeof *points), *ones = points ? points + r->n_prompts : NULL;
+    int n = 0;
+    for (int i = 0; points && i < r->n_prompts; i++) {
+        paired_ratio of = decode_ratio(r, strategy, i);
+        if (of.n == 0 || (include && !include[i])) continue;
+        points[n] = of.point;
+        ones[n++] = 1;
+    }
+    paired_ratio ratio = n > 0 ? paired_ratio_of(points, ones, n) : (paired_ratio){0};
+    free(points);
+    return ratio;
+}

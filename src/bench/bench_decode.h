@@ -1,0 +1,73 @@
+/*
+ * Decoding by several strategies on the same prompts and seeds, in turns: tokens per second, what speculation did, and
+ * ratios to the first strategy. Every run begins from nothing learned, and its text is compared with that of the first
+ * strategy, since speed may be the only difference.
+ *
+ * Rates count from the first token to the last, whatever happens in between (a draft's prefill too).
+ */
+#ifndef BENCH_DECODE_H
+#define BENCH_DECODE_H
+
+#include "bench_watch.h"
+#include "paired.h"
+#include "sereno/generate.h"
+#include "synthetic.h"
+
+typedef struct decode_strategy {
+    const char *name;
+    const sereno_speculation *speculation; /* NULL: plain decoding */
+    double abandon;                        /* probability of a draft's pass to be abandoned, at a boundary by chance */
+} decode_strategy;
+
+typedef struct decode_prompt {
+    const char *name;
+    sereno_tokens tokens;
+} decode_prompt;
+
+typedef struct decode_options {
+    sereno_engine *engine; /* its sequence 0 is used, and that of the drafts */
+    const sereno_tokenizer *tokenizer;
+    const decode_strategy *strategies; /* the first is what the others are compared with */
+    int n_strategies;
+    const decode_prompt *prompts;
+    int n_prompts;
+    int repeats; /* with seeds first_seed, first_seed + 1, ...; at least 1 */
+    uint64_t first_seed;
+    int32_t max_tokens;
+    sereno_sampler sampler;
+    const synthetic_acceptance *synthetic; /* NULL: real acceptance */
+    bench_watch watch;
+} decode_options;
+
+/* One run. */
+typedef struct decode_run {
+    double tok_s;
+    double decode_ms;
+    int32_t n_tokens;
+    double distinct_4grams; /* share of the text's; loops make it small and flatter n-grams */
+    bool same_text;         /* as the first strategy's with this prompt and seed; synthetic: not compared, true */
+    sereno_speculation_stats stats;
+} decode_run;
+
+typedef struct decode_result {
+    int n_strategies, n_prompts, repeats;
+    decode_run *runs; /* [strategy][prompt][repeat]; owned */
+    /* From the verdict to abandon until the next subgraph begins, over all runs; 0 when nothing was abandoned. */
+    sereno_quantiles abandon_us;
+    uint64_t n_abandoned;
+} decode_result;
+
+/* On failure the result is empty. */
+int bench_decode(const decode_options *options, decode_result *out, sereno_error *err);
+void decode_result_free(decode_result *result);
+
+static inline const decode_run *decode_run_of(const decode_result *r, int strategy, int prompt, int repeat) {
+    return &r->runs[((strategy * r->n_prompts) + prompt) * r->repeats + repeat];
+}
+
+/* Speed of a strategy over the first one's, on one prompt (pairs are repeats), or of all prompts (pairs are means of
+ * prompts) whose `include` is set; include NULL: all. Runs without two tokens are left out; n = 0: there were none. */
+paired_ratio decode_ratio(const decode_result *r, int strategy, int prompt);
+paired_ratio decode_ratio_over(const decode_result *r, int strategy, const bool *include);
+
+#endif
