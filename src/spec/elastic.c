@@ -91,7 +91,9 @@ static bool may_propose(const elastic *el, int32_t token) {
 }
 
 /* Puts the draft's choices after the chain so far into the tree; false when the chain ends here. */
-static bool add_choices(elastic *el, elastic_sequence *s, const sereno_choice *choices, int32_t n) {
+static bool add_choices(elastic *el, elastic_sequence *s, sereno_choice *choices, int32_t n) {
+    /* Where acceptance is synthetic, a draft of any vocabulary will do. */
+    if (n > 0 && el->synthetic) choices[0].token %= el->engine->ops->info(el->engine)->n_vocab;
     if (n == 0 || !may_propose(el, choices[0].token)) return false;
     int32_t lead = n > 1 ? planner_lead(choices[0].value - choices[1].value) : PLANNER_LEADS - 1;
     int32_t parent = s->n_chain > 0 ? s->chain[s->n_chain - 1] : TREE_ROOT;

@@ -90,8 +90,9 @@ static void approach(double *estimate, double seen, double share) {
 
 void planner_saw_pass(planner *p, pass_costs *t, int32_t n_tokens, int32_t context, double us) {
     int32_t index = planner_batch_index(n_tokens);
+    if (index >= SERENO_BATCHES) return; /* prefill */
     double seen = us / pass_us(t, n_tokens, context);
-    if (index >= SERENO_BATCHES || !isfinite(seen) || seen <= 0) return; /* prefill, or no estimate */
+    if (!isfinite(seen) || seen <= 0) return;
     if (p->slowness == 0) p->slowness = seen;
     approach(&t->factor[index], t->factor[index] * seen / p->slowness, 0.03);
     approach(&p->slowness, seen, 0.2);
@@ -112,6 +113,14 @@ static double rate_now(const planner *p, int32_t n_roots, int32_t context) {
 
 /* ---- Decisions ---- */
 
+/* What the draft has missed, in passes as large as they come. */
+static double catching_up_us(const planner *p, const draft_state *s) {
+    int32_t whole = s->behind / SERENO_PREFILL_BATCH_MAX, rest = s->behind % SERENO_PREFILL_BATCH_MAX;
+    double us = rest > 0 ? pass_us(&p->draft, rest, s->context) : 0;
+    if (whole > 0) us += whole * pass_us(&p->draft, SERENO_PREFILL_BATCH_MAX, s->context);
+    return us;
+}
+
 /* Whether some number of further drafted tokens is worth its time. */
 static bool drafting_pays(const planner *p, const draft_state *s, int32_t length_max) {
     double rate = rate_now(p, 1, s->context), us = 0, gain = 0, reach = (double)s->p;
@@ -121,7 +130,7 @@ static bool drafting_pays(const planner *p, const draft_state *s, int32_t length
         enum { EXPECTED_MIN = 128 };
         double to_come = s->committed > EXPECTED_MIN ? s->committed : EXPECTED_MIN;
         if (to_come > s->remaining) to_come = s->remaining;
-        us += pass_us(&p->draft, s->behind, s->context) / (to_come > 4 ? to_come / 4 : 1);
+        us += catching_up_us(p, s) / (to_come > 4 ? to_come / 4 : 1);
     }
     for (int32_t length = s->drafted + 1; length <= length_max; length++) {
         int32_t depth = length < PLANNER_DEPTHS ? length - 1 : PLANNER_DEPTHS - 1;
