@@ -132,20 +132,40 @@ static int draft_one(elastic *el, elastic_sequence *s, int32_t behind, bool *mor
     return status;
 }
 
+/* The last tokens before what is to come after `depth` tokens of a path, as far as n-grams reach; returns how many. */
+static int32_t ngram_context(const elastic_sequence *s, const int32_t *path, int32_t depth, int32_t *tokens) {
+    int32_t n_before = (int32_t)s->tokens.n < NGRAM_CONTEXT ? (int32_t)s->tokens.n : NGRAM_CONTEXT;
+    memcpy(tokens, s->tokens.ids + s->tokens.n - (size_t)n_before, (size_t)n_before * sizeof *tokens);
+    if (depth > 0) memcpy(tokens + n_before, path, (size_t)depth * sizeof *tokens);
+    return n_before + depth;
+}
+
+/* How far the likeliest n-grams alone would carry. */
+static void ngram_reach(const elastic *el, const elastic_sequence *s, float *p) {
+    int32_t tokens[NGRAM_CONTEXT + PLANNER_DEPTHS], n = ngram_context(s, NULL, 0, tokens);
+    float reach = 1;
+    for (int32_t depth = 0; depth < PLANNER_DEPTHS; depth++) {
+        ngram_match match = {.p = el->synthetic ? el->synthetic->ngram : 0};
+        if (!s->ngrams || reach < least_p) reach = 0;
+        else if (!el->synthetic && ngram_lookup(s->ngrams, tokens, n, &match, 1) == 0) reach = 0;
+        reach *= match.p;
+        p[depth] = reach;
+        tokens[n++] = match.token;
+    }
+}
+
 /* Lets the draft go on as long as the planner says, it has room, and nobody abandons it. */
 static int draft_chain(elastic *el, elastic_sequence *s, sereno_error *err) {
     int32_t n_kept = el->engine->ops->length(el->engine, s->id);
     bool more = s->draft.engine != NULL;
+    draft_state state = {.committed = s->n_output, .remaining = s->remaining, .context = (int32_t)s->tokens.n};
+    state.depth_max = s->remaining - 1 < SERENO_DRAFT_MAX ? s->remaining - 1 : SERENO_DRAFT_MAX;
+    if (more) ngram_reach(el, s, state.ngram_p);
     el->path.n = 0;
     int status = more ? append_tokens(&el->path, s->tokens.ids, (int32_t)s->tokens.n, err) : SERENO_OK;
     while (more && !status && draft_has_room(&s->draft, (int32_t)el->path.n)) {
-        draft_state state = {.drafted = s->n_chain,
-                             .p = s->n_chain > 0 ? s->tree.list[s->chain[s->n_chain - 1]].p : 1,
-                             .context = (int32_t)s->tokens.n,
-                             .depth_max = s->remaining - 1,
-                             .remaining = s->remaining,
-                             .committed = s->n_output};
-        if (state.depth_max > SERENO_DRAFT_MAX) state.depth_max = SERENO_DRAFT_MAX;
+        state.drafted = s->n_chain;
+        state.p = s->n_chain > 0 ? s->tree.list[s->chain[s->n_chain - 1]].p : 1;
         status = draft_follow(&s->draft, el->path.ids, (int32_t)el->path.n, n_kept, &state.behind, err);
         if (status || !planner_draft_more(&el->planner, &state, &el->options.bounds)) break;
         status = draft_one(el, s, state.behind, &more, err);
@@ -164,11 +184,9 @@ static void add_ngrams(elastic *el, elastic_sequence *s, int32_t node) {
         if (may_propose(el, token)) tree_add(&s->tree, node, token, CANDIDATE_NGRAM, el->synthetic->ngram);
         return;
     }
-    int32_t n_before = (int32_t)s->tokens.n < NGRAM_CONTEXT ? (int32_t)s->tokens.n : NGRAM_CONTEXT;
-    memcpy(tokens, s->tokens.ids + s->tokens.n - (size_t)n_before, (size_t)n_before * sizeof *tokens);
-    memcpy(tokens + n_before, path, (size_t)depth * sizeof *tokens);
     ngram_match matches[NGRAM_MATCHES];
-    int32_t n = ngram_lookup(s->ngrams, tokens, n_before + depth, matches, NGRAM_MATCHES);
+    int32_t n_tokens = ngram_context(s, path, depth, tokens);
+    int32_t n = ngram_lookup(s->ngrams, tokens, n_tokens, matches, NGRAM_MATCHES);
     for (int32_t i = 0; i < n; i++) {
         if (!may_propose(el, matches[i].token)) continue;
         int32_t child = tree_add(&s->tree, node, matches[i].token, CANDIDATE_NGRAM, matches[i].p);

@@ -6,7 +6,7 @@
 enum { PATIENCE_MIN = 32, PATIENCE_MAX = 1024, TRIAL_STEPS = 4, TRIAL_LENGTH = 2 };
 
 /* How fast the past is forgotten, a step or trial; and how much a prior counts, in trials. */
-static const double step_keep = 0.97;
+static const double step_keep = 0.99, prior_steps = 10;
 static const float trial_keep = 0.99f, prior_trials = 6;
 
 /* Upper bounds of the classes of leads, in units of logit / temperature; and acceptance before anything was seen,
@@ -94,7 +94,9 @@ void planner_saw_pass(planner *p, pass_costs *t, int32_t n_tokens, int32_t conte
     double seen = us / pass_us(t, n_tokens, context);
     if (!isfinite(seen) || seen <= 0) return;
     if (p->slowness == 0) p->slowness = seen;
-    approach(&t->factor[index], t->factor[index] * seen / p->slowness, 0.03);
+    /* The first few passes of a batch say most, since before there is only a timing made some other day. */
+    double share = 1.0 / (2 + t->seen[index]++);
+    approach(&t->factor[index], t->factor[index] * seen / p->slowness, share > 0.03 ? share : 0.03);
     approach(&p->slowness, seen, 0.2);
 }
 
@@ -107,7 +109,7 @@ void planner_saw_step(planner *p, int32_t tokens, double us) {
 /* Tokens a microsecond: what time is worth. */
 static double rate_now(const planner *p, int32_t n_roots, int32_t context) {
     double plain = n_roots / pass_us(&p->target, n_roots, context);
-    double recent = p->recent_us > 0 ? p->recent_tokens / p->recent_us : 0;
+    double recent = (p->recent_tokens + prior_steps * n_roots) / (p->recent_us + prior_steps * n_roots / plain);
     return recent > plain ? recent : plain;
 }
 
@@ -136,7 +138,8 @@ static bool drafting_pays(const planner *p, const draft_state *s, int32_t length
         int32_t depth = length < PLANNER_DEPTHS ? length - 1 : PLANNER_DEPTHS - 1;
         us += pass_us(&p->draft, 1, s->context + length);
         reach *= (double)rate_of(&p->at_depth[depth]);
-        gain += reach;
+        double instead = (double)s->ngram_p[depth];
+        if (reach > instead) gain += reach - instead;
         double more_us = pass_us(&p->target, 1 + length, s->context) - verify_us;
         if (gain > rate * (us + more_us)) return true;
     }

@@ -33,6 +33,7 @@ typedef struct planner_rate {
 typedef struct pass_costs {
     const sereno_engine *engine;
     double factor[SERENO_BATCHES];
+    int32_t seen[SERENO_BATCHES]; /* passes */
 } pass_costs;
 
 typedef struct planner {
@@ -65,6 +66,9 @@ typedef struct draft_state {
     int32_t depth_max; /* no use in more */
     int32_t remaining; /* tokens that the request may still bring, at most */
     int32_t committed; /* tokens that it has brought */
+    /* Probability of being accepted of what n-grams alone would propose at depth 1, 2, ...: the draft only brings what
+     * is more than that. */
+    float ngram_p[PLANNER_DEPTHS];
 } draft_state;
 
 /* Whether the draft should give one more token. */
