@@ -124,6 +124,7 @@ static int draft_one(elastic *el, elastic_sequence *s, int32_t behind, bool *mor
         planner_saw_pass(&el->planner, &el->planner.draft, behind, n_path, (double)(elastic_now_ns(el) - start) / 1e3);
     } else if (status == SERENO_ERR_ABANDONED) {
         s->stats.drafted_abandoned++;
+        planner_saw_abandoned(&el->planner, (double)(elastic_now_ns(el) - start) / 1e3);
         status = SERENO_OK;
     } else {
         err_set(err, status, "%s", failure.message);
@@ -415,7 +416,7 @@ static int accept_sequence(elastic *el, elastic_sequence *s, sereno_error *err) 
 }
 
 int elastic_step(elastic *el, elastic_sequence *const *set, int32_t n, sereno_error *err) {
-    uint64_t start = elastic_now_ns(el), slept = el->slept_ns;
+    uint64_t slept = el->slept_ns;
     int32_t committed = 0;
     int status = SERENO_OK;
     for (int32_t i = 0; i < n && !status; i++) {
@@ -429,6 +430,6 @@ int elastic_step(elastic *el, elastic_sequence *const *set, int32_t n, sereno_er
         committed += set[i]->n_output - before;
         set[i]->stats.sleep_ns += el->slept_ns - slept;
     }
-    if (!status) planner_saw_step(&el->planner, committed, (double)(elastic_now_ns(el) - start) / 1e3);
+    if (!status) planner_saw_step(&el->planner, committed);
     return status;
 }

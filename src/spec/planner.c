@@ -81,29 +81,34 @@ static double pass_us(const pass_costs *t, int32_t n_tokens, int32_t context) {
     return t->engine->ops->pass_us(t->engine, n_tokens, context) * factor;
 }
 
-/* Moves an estimate towards what was seen, by a share of the way; one pass that was held up says little. */
-static void approach(double *estimate, double seen, double share) {
-    double ratio = seen / *estimate;
-    ratio = ratio < 0.5 ? 0.5 : ratio > 2 ? 2 : ratio;
-    *estimate *= pow(ratio, share);
-}
-
+/*
+ * Passes are held up by whatever else runs, and never sped up: so an estimate follows the fast ones and rises slowly.
+ * What moves one batch (another clock, another memory) moves the others too, but not all alike.
+ */
 void planner_saw_pass(planner *p, pass_costs *t, int32_t n_tokens, int32_t context, double us) {
+    static const double share = 0.2, rise_max = 0.03, others = 0.5;
     int32_t index = planner_batch_index(n_tokens);
-    if (index >= SERENO_BATCHES) return; /* prefill */
-    double seen = us / pass_us(t, n_tokens, context);
-    if (!isfinite(seen) || seen <= 0) return;
-    if (p->slowness == 0) p->slowness = seen;
-    /* The first few passes of a batch say most, since before there is only a timing made some other day. */
-    double share = 1.0 / (2 + t->seen[index]++);
-    approach(&t->factor[index], t->factor[index] * seen / p->slowness, share > 0.03 ? share : 0.03);
-    approach(&p->slowness, seen, 0.2);
+    if (index >= SERENO_BATCHES) { /* prefill */
+        p->step_us += us;
+        return;
+    }
+    double expected = pass_us(t, n_tokens, context), off = share * log(us / expected);
+    p->step_us += expected;
+    if (!isfinite(off)) return;
+    off = off > rise_max ? rise_max : off < -share ? -share : off;
+    for (int32_t i = 0; i < SERENO_BATCHES; i++) {
+        t->factor[i] *= exp(i == index ? off : others * off);
+    }
 }
 
-void planner_saw_step(planner *p, int32_t tokens, double us) {
-    if (p->slowness == 0) return;
+void planner_saw_abandoned(planner *p, double us) {
+    p->step_us += us;
+}
+
+void planner_saw_step(planner *p, int32_t tokens) {
     p->recent_tokens = p->recent_tokens * step_keep + tokens;
-    p->recent_us = p->recent_us * step_keep + us / p->slowness;
+    p->recent_us = p->recent_us * step_keep + p->step_us;
+    p->step_us = 0;
 }
 
 /* Tokens a microsecond: what time is worth. */

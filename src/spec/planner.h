@@ -33,7 +33,6 @@ typedef struct planner_rate {
 typedef struct pass_costs {
     const sereno_engine *engine;
     double factor[SERENO_BATCHES];
-    int32_t seen[SERENO_BATCHES]; /* passes */
 } pass_costs;
 
 typedef struct planner {
@@ -41,10 +40,10 @@ typedef struct planner {
     planner_rate first[PLANNER_LEADS],
         second[PLANNER_LEADS];             /* the first choice; the second, where the first was wrong */
     planner_rate at_depth[PLANNER_DEPTHS]; /* the first choice, its parent being right */
-    double recent_tokens, recent_us;
-    double slowness; /* of the machine at present: all times are divided by it, so that a slow stretch looks like any */
-    int32_t idle_steps, patience; /* steps without a draft, and after how many it is tried again */
-    int32_t trial_steps;          /* left of such a trial */
+    double recent_tokens, recent_us;       /* of steps, the time as expected: noise must not look like a bad decision */
+    double step_us;                        /* of the step under way */
+    int32_t idle_steps, patience;          /* steps without a draft, and after how many it is tried again */
+    int32_t trial_steps;                   /* left of such a trial */
 } planner;
 
 /* draft: NULL if there is none. */
@@ -81,9 +80,11 @@ bool planner_draft_more(planner *p, const draft_state *state, const sereno_bound
 int32_t planner_batch(const planner *p, int32_t n_roots, const float *probabilities, int32_t n_candidates,
                       int32_t context, const sereno_bounds *bounds);
 
-/* What happened. `us`: without sleeps. n_tokens: of the pass. */
-void planner_saw_pass(planner *p, pass_costs *times, int32_t n_tokens, int32_t context, double us);
-void planner_saw_step(planner *p, int32_t tokens, double us);
+/* What happened. `us`: without sleeps. n_tokens: of the pass. costs: &p->target or &p->draft. */
+void planner_saw_pass(planner *p, pass_costs *costs, int32_t n_tokens, int32_t context, double us);
+void planner_saw_abandoned(planner *p, double us);
+/* The step has ended with so many tokens. */
+void planner_saw_step(planner *p, int32_t tokens);
 /* The target's verdict on what the draft had first and second at a depth from 1. */
 void planner_saw_choice(planner *p, int32_t lead, int32_t depth, bool first_right, bool has_second, bool second_right);
 
