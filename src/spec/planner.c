@@ -31,7 +31,9 @@ static float rate_of(const planner_rate *r) {
 }
 
 void planner_init(planner *p, const sereno_engine *target, const sereno_engine *draft) {
-    *p = (planner){.target.engine = target, .draft.engine = draft, .patience = PATIENCE_MIN};
+    /* It begins with a trial: what a draft costs and brings is not known before. */
+    *p =
+        (planner){.target.engine = target, .draft.engine = draft, .patience = PATIENCE_MIN, .trial_steps = TRIAL_STEPS};
     for (int i = 0; i < SERENO_BATCHES; i++) {
         p->target.factor[i] = p->draft.factor[i] = 1;
     }
@@ -163,14 +165,16 @@ bool planner_draft_more(planner *p, const draft_state *s, const sereno_bounds *b
         p->patience = PATIENCE_MIN;
         return true;
     }
-    if (p->trial_steps > 0) {
+    /* A trial is for a draft that is up to date: one that must read a prompt first has to be worth it by what is known.
+     */
+    if (p->trial_steps > 0 && s->behind <= SERENO_VERIFY_BATCH_MAX) {
         p->trial_steps--;
-        return p->trial_steps > 0;
+        return true;
     }
     if (++p->idle_steps < p->patience) return false;
     p->idle_steps = 0;
     p->patience = p->patience * 2 < PATIENCE_MAX ? p->patience * 2 : PATIENCE_MAX;
-    p->trial_steps = TRIAL_STEPS;
+    p->trial_steps = TRIAL_STEPS - 1;
     return true;
 }
 
