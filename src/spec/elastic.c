@@ -166,7 +166,7 @@ static int draft_chain(elastic *el, elastic_sequence *s, sereno_error *err) {
     int status = more ? append_tokens(&el->path, s->tokens.ids, (int32_t)s->tokens.n, err) : SERENO_OK;
     while (more && !status && draft_has_room(&s->draft, (int32_t)el->path.n)) {
         state.drafted = s->n_chain;
-        state.p = s->n_chain > 0 ? s->tree.list[s->chain[s->n_chain - 1]].p : 1;
+        if (s->n_chain > 0) state.p[s->n_chain - 1] = s->tree.list[s->chain[s->n_chain - 1]].p;
         status = draft_follow(&s->draft, el->path.ids, (int32_t)el->path.n, n_kept, &state.behind, err);
         if (status || !planner_draft_more(&el->planner, &state, &el->options.bounds)) break;
         status = draft_one(el, s, state.behind, &more, err);
@@ -234,10 +234,7 @@ static picked best_candidate(elastic_sequence *const *set, int32_t n, float leas
 static int32_t pick_candidates(elastic *el, elastic_sequence *const *set, int32_t n, picked *out) {
     float p[SERENO_VERIFY_BATCH_MAX] = {0};
     const sereno_bounds *bounds = &el->options.bounds;
-    int32_t context = 0, most = bounds->batch_max - n, n_picked = 0;
-    for (int32_t i = 0; i < n; i++) {
-        if ((int32_t)set[i]->tokens.n > context) context = (int32_t)set[i]->tokens.n;
-    }
+    int32_t most = bounds->batch_max - n, n_picked = 0;
     while (n_picked < most) {
         picked best = best_candidate(set, n, n + n_picked < bounds->batch_min ? 0 : least_p);
         if (!best.s) break;
@@ -246,7 +243,7 @@ static int32_t pick_candidates(elastic *el, elastic_sequence *const *set, int32_
         out[n_picked++] = best;
         add_ngrams(el, best.s, best.node);
     }
-    int32_t n_wanted = planner_batch(&el->planner, n, p, n_picked, context, bounds) - n;
+    int32_t n_wanted = planner_batch(&el->planner, n, p, n_picked, bounds) - n;
     while (n_picked > n_wanted) {
         n_picked--;
         out[n_picked].s->tree.list[out[n_picked].node].input = -1;
@@ -417,8 +414,12 @@ static int accept_sequence(elastic *el, elastic_sequence *s, sereno_error *err) 
 
 int elastic_step(elastic *el, elastic_sequence *const *set, int32_t n, sereno_error *err) {
     uint64_t slept = el->slept_ns;
-    int32_t committed = 0;
+    int32_t committed = 0, context = 0;
     int status = SERENO_OK;
+    for (int32_t i = 0; i < n; i++) {
+        if ((int32_t)set[i]->tokens.n > context) context = (int32_t)set[i]->tokens.n;
+    }
+    planner_begin_step(&el->planner, context);
     for (int32_t i = 0; i < n && !status; i++) {
         assert(!set[i]->finished && set[i]->remaining > 0);
         status = propose(el, set[i], err);

@@ -113,42 +113,86 @@ void planner_saw_step(planner *p, int32_t tokens) {
     p->step_us = 0;
 }
 
+void planner_begin_step(planner *p, int32_t context) {
+    for (int32_t n = 1; n <= SERENO_VERIFY_BATCH_MAX; n++) {
+        p->verify_us[n] = pass_us(&p->target, n, context);
+    }
+    if (p->draft.engine) p->draft_us = pass_us(&p->draft, 1, context);
+}
+
 /* Tokens a microsecond: what time is worth. */
-static double rate_now(const planner *p, int32_t n_roots, int32_t context) {
-    double plain = n_roots / pass_us(&p->target, n_roots, context);
+static double rate_now(const planner *p, int32_t n_roots) {
+    double plain = n_roots / p->verify_us[n_roots];
     double recent = (p->recent_tokens + prior_steps * n_roots) / (p->recent_us + prior_steps * n_roots / plain);
     return recent > plain ? recent : plain;
 }
 
 /* ---- Decisions ---- */
 
-/* What the draft has missed, in passes as large as they come. */
+/* The best batch for candidates that come one after the other: expected tokens less the time's worth. */
+typedef struct worth {
+    double rate, expected, best;
+    int32_t n;     /* tokens of the pass so far */
+    int32_t batch; /* that is best */
+} worth;
+
+static worth worth_of_roots(const planner *p, int32_t n_roots, const sereno_bounds *b) {
+    worth w = {.rate = rate_now(p, n_roots), .n = n_roots, .batch = n_roots};
+    w.best = -w.rate * p->verify_us[n_roots < b->batch_min ? b->batch_min : n_roots];
+    return w;
+}
+
+static void worth_add(worth *w, const planner *p, float probability, const sereno_bounds *b) {
+    if (w->n >= b->batch_max) return;
+    w->n++;
+    w->expected += (double)probability;
+    /* Up to the smallest batch places are paid for in any case. */
+    double value = w->expected - w->rate * p->verify_us[w->n < b->batch_min ? b->batch_min : w->n];
+    if (value <= w->best) return;
+    w->best = value;
+    w->batch = w->n;
+}
+
+/* Of a chain that the draft has given, or might, with n-grams in the places after it. */
+static double worth_of_chain(const planner *p, const draft_state *s, const float *chain, int32_t n,
+                             const sereno_bounds *b) {
+    worth w = worth_of_roots(p, 1, b);
+    float reach = n > 0 ? chain[n - 1] : 1;
+    for (int32_t i = 0; i < n; i++) {
+        worth_add(&w, p, chain[i], b);
+    }
+    for (int32_t i = 0; i < PLANNER_DEPTHS && n + i < s->depth_max; i++) {
+        worth_add(&w, p, reach * s->ngram_p[i], b);
+    }
+    return w.best;
+}
+
+/* What it takes the draft to be up to date, a step: paid once, for as much again as there has been, at a guess. */
 static double catching_up_us(const planner *p, const draft_state *s) {
+    enum { TOKENS_TO_COME = 128, TOKENS_A_STEP = 3 };
+    if (s->behind <= 1) return 0;
     int32_t whole = s->behind / SERENO_PREFILL_BATCH_MAX, rest = s->behind % SERENO_PREFILL_BATCH_MAX;
     double us = rest > 0 ? pass_us(&p->draft, rest, s->context) : 0;
     if (whole > 0) us += whole * pass_us(&p->draft, SERENO_PREFILL_BATCH_MAX, s->context);
-    return us;
+    int32_t to_come = s->committed > TOKENS_TO_COME ? s->committed : TOKENS_TO_COME;
+    if (to_come > s->remaining) to_come = s->remaining;
+    return us / (1 + to_come / TOKENS_A_STEP);
 }
 
 /* Whether some number of further drafted tokens is worth its time. */
-static bool drafting_pays(const planner *p, const draft_state *s, int32_t length_max) {
-    double rate = rate_now(p, 1, s->context), us = 0, gain = 0, reach = (double)s->p;
-    double verify_us = pass_us(&p->target, 1 + s->drafted, s->context);
-    if (s->behind > 1) {
-        /* Catching up is paid once, for all that is still to come: as much again as there has been, at a guess. */
-        enum { EXPECTED_MIN = 128 };
-        double to_come = s->committed > EXPECTED_MIN ? s->committed : EXPECTED_MIN;
-        if (to_come > s->remaining) to_come = s->remaining;
-        us += catching_up_us(p, s) / (to_come > 4 ? to_come / 4 : 1);
+static bool drafting_pays(const planner *p, const draft_state *s, int32_t length_max, const sereno_bounds *b) {
+    enum { LOOK_AHEAD = 8 };
+    float chain[SERENO_DRAFT_MAX];
+    for (int32_t i = 0; i < s->drafted; i++) {
+        chain[i] = s->p[i];
     }
-    for (int32_t length = s->drafted + 1; length <= length_max; length++) {
-        int32_t depth = length < PLANNER_DEPTHS ? length - 1 : PLANNER_DEPTHS - 1;
-        us += pass_us(&p->draft, 1, s->context + length);
-        reach *= (double)rate_of(&p->at_depth[depth]);
-        double instead = (double)s->ngram_p[depth];
-        if (reach > instead) gain += reach - instead;
-        double more_us = pass_us(&p->target, 1 + length, s->context) - verify_us;
-        if (gain > rate * (us + more_us)) return true;
+    double rate = rate_now(p, 1), now = worth_of_chain(p, s, chain, s->drafted, b), us = catching_up_us(p, s);
+    float reach = s->drafted > 0 ? chain[s->drafted - 1] : 1;
+    for (int32_t n = s->drafted + 1; n <= length_max && n <= s->drafted + LOOK_AHEAD; n++) {
+        us += p->draft_us;
+        reach *= rate_of(&p->at_depth[n < PLANNER_DEPTHS ? n - 1 : PLANNER_DEPTHS - 1]);
+        chain[n - 1] = reach;
+        if (worth_of_chain(p, s, chain, n, b) - rate * us > now) return true;
     }
     return false;
 }
@@ -157,7 +201,7 @@ bool planner_draft_more(planner *p, const draft_state *s, const sereno_bounds *b
     int32_t most = bounds->draft_max < s->depth_max ? bounds->draft_max : s->depth_max;
     if (!p->draft.engine || !bounds->may_draft || s->drafted >= most) return false;
     if (s->drafted < bounds->draft_min) return true;
-    bool pays = drafting_pays(p, s, most);
+    bool pays = drafting_pays(p, s, most, bounds);
     if (s->drafted > 0) return pays || (p->trial_steps > 0 && s->drafted < TRIAL_LENGTH);
     if (pays) {
         p->idle_steps = 0;
@@ -179,17 +223,10 @@ bool planner_draft_more(planner *p, const draft_state *s, const sereno_bounds *b
 }
 
 int32_t planner_batch(const planner *p, int32_t n_roots, const float *probabilities, int32_t n_candidates,
-                      int32_t context, const sereno_bounds *bounds) {
-    double rate = rate_now(p, n_roots, context), expected = 0, best_worth = 0;
-    int32_t best = n_roots, most = n_roots + n_candidates;
-    if (most > bounds->batch_max) most = bounds->batch_max;
-    for (int32_t n = n_roots; n <= most; n++) {
-        if (n > n_roots) expected += (double)probabilities[n - n_roots - 1];
-        /* Up to the smallest batch places are paid for in any case. */
-        double worth = expected - rate * pass_us(&p->target, n < bounds->batch_min ? bounds->batch_min : n, context);
-        if (n > n_roots && worth <= best_worth) continue;
-        best_worth = worth;
-        best = n;
+                      const sereno_bounds *bounds) {
+    worth w = worth_of_roots(p, n_roots, bounds);
+    for (int32_t i = 0; i < n_candidates; i++) {
+        worth_add(&w, p, probabilities[i], bounds);
     }
-    return best;
+    return w.batch;
 }
