@@ -176,8 +176,8 @@ static int32_t write_q4_0(const float *x, uint8_t *p) {
  * the like of the other sign. What then lies beyond -8 .. 7 is cut to that. More of them, closer together or further
  * out, bring less than a thousandth of the error.
  */
-enum { LEVELS = 10, LANES = 8, LEAST_Q4 = -8, MOST_Q4 = 7 };
-static const float first_level[2] = {-7.6f, 6.7f}, level_step[2] = {-0.34f, 0.43f};
+enum { LEVELS = 8, LANES = 8, LEAST_Q4 = -8, MOST_Q4 = 7 };
+static const float first_level[2] = {-7.0f, 6.0f}, level_step[2] = {-0.2f, 0.2f};
 
 /*
  * Twice a small number rounded to a whole one and cut to -8 .. 7. Exact: beside 1.5 * 2^23 there are no bits for a
@@ -193,52 +193,69 @@ static float sum_lanes(const float *lanes) {
     return ((lanes[0] + lanes[4]) + (lanes[1] + lanes[5])) + ((lanes[2] + lanes[6]) + (lanes[3] + lanes[7]));
 }
 
+/* A block's numbers, their squares over the largest one, and the products of both. */
+typedef struct weighed_block {
+    const float *x;
+    float weight[QUANT_BLOCK], weighed[QUANT_BLOCK];
+} weighed_block;
+
 /*
  * Rounds a block's numbers times `by`, and finds the scale that fits what they became best, the one of least squares.
- * Returns by how much the squared error is less than that of all zeros.
+ * Returns by how much the weighed error is less than that of all zeros.
  */
-static float fit_scale(const float *x, float by, float *scale) {
-    float q[QUANT_BLOCK], xq[LANES], qq[LANES];
+static float fit_scale(const weighed_block *b, float by, float *scale) {
+    float xq[QUANT_BLOCK], qq[QUANT_BLOCK];
     for (int c = 0; c < QUANT_BLOCK; c++) {
-        q[c] = twice_cut(x[c] * by);
+        float q = twice_cut(b->x[c] * by);
+        xq[c] = b->weighed[c] * q;
+        qq[c] = b->weight[c] * q * q;
     }
     for (int l = 0; l < LANES; l++) { /* the compiler may not reorder sums */
-        xq[l] = x[l] * q[l] + x[l + 8] * q[l + 8] + x[l + 16] * q[l + 16] + x[l + 24] * q[l + 24];
-        qq[l] = q[l] * q[l] + q[l + 8] * q[l + 8] + q[l + 16] * q[l + 16] + q[l + 24] * q[l + 24];
+        xq[l] = (xq[l] + xq[l + 8]) + (xq[l + 16] + xq[l + 24]);
+        qq[l] = (qq[l] + qq[l + 8]) + (qq[l + 16] + qq[l + 24]);
     }
     float products = sum_lanes(xq), squares = sum_lanes(qq), per_half = products / squares;
     *scale = 2 * per_half;
     return products * per_half;
 }
 
-/* Squared error of a written block. */
+/* Weighed error of a written block. */
 static double block_error(const float *x, const uint8_t *p) {
     quant_block block;
     quant_block_read(TENSOR_Q4_0, p, 0, &block);
     double scale = (double)half_to_float(block.scale), error = 0;
     for (int c = 0; c < QUANT_BLOCK; c++) {
-        double off = (double)x[c] - scale * (block.weight[c] - 8);
+        double off = ((double)x[c] - scale * (block.weight[c] - 8)) * (double)x[c];
         error += off * off;
     }
     return error;
 }
 
-/* As write_q4_0 does it, unless the search finds something closer. */
-static int32_t write_q4_0_closest(const float *x, uint8_t *p) {
-    int32_t bad = write_q4_0(x, p);
-    float most = -8.0f * half_to_float(read_u16(p)), best = 0, best_scale = 0;
-    if (bad >= 0 || most == 0) return bad;
-    float inverse_most = 1.0f / most;
+/* The scale that the search ends with. */
+static float closest_scale(const float *x, float most) {
+    weighed_block b = {.x = x};
+    float inverse_most = 1.0f / most, best = 0, best_scale = 0;
+    for (int c = 0; c < QUANT_BLOCK; c++) {
+        b.weight[c] = (x[c] * inverse_most) * (x[c] * inverse_most);
+        b.weighed[c] = x[c] * b.weight[c];
+    }
     for (int i = 0; i < 2 * LEVELS; i++) {
         float level = first_level[i % 2] + (float)(i / 2) * level_step[i % 2], scale;
-        float gain = fit_scale(x, level * inverse_most, &scale);
+        float gain = fit_scale(&b, level * inverse_most, &scale);
         best_scale = gain > best ? scale : best_scale;
         best = gain > best ? gain : best;
     }
+    return best_scale;
+}
+
+/* As write_q4_0 does it, unless the search finds something closer. */
+static int32_t write_q4_0_closest(const float *x, uint8_t *p) {
+    int32_t bad = write_q4_0(x, p);
+    if (bad >= 0 || (read_u16(p) & 0x7FFF) == 0) return bad;
     uint8_t found[Q4_0_BYTES];
-    float q[QUANT_BLOCK];
-    if (!write_half(best_scale, found) || (read_u16(found) & 0x7FFF) == 0) return -1;
-    float by = 1.0f / half_to_float(read_u16(found));
+    if (!write_half(closest_scale(x, -8.0f * half_to_float(read_u16(p))), found)) return -1;
+    if ((read_u16(found) & 0x7FFF) == 0) return -1;
+    float q[QUANT_BLOCK], by = 1.0f / half_to_float(read_u16(found));
     for (int c = 0; c < QUANT_BLOCK; c++) {
         q[c] = twice_cut(x[c] * by) / 2;
     }

@@ -8,7 +8,7 @@
 #include "rng.h"
 #include "support.h"
 
-enum { N_VOCAB = 512, N_CTX = 128, N_LAYERS = 2, SUBGRAPHS_MAX = 11 };
+enum { N_VOCAB = 512, N_CTX = 128, N_LAYERS = 2 };
 
 static const char *const target_types[] = {"f16", "q4_1", "q4_0", "q8_0"};
 
@@ -363,6 +363,24 @@ static void test_earlier_draft_tokens_stay(void **state) {
     sereno_model_close(&model);
 }
 
+/* A token without logits ends with the last keys and values that the draft computes. */
+static void test_silent_tokens_end_early(void **state) {
+    (void)state;
+    sereno_model *model = open_random_model("tiny", "q4_1");
+    sereno_engine *target = open_engine(model, 1, NULL, N_CTX, 1);
+    for (int k = 0; k < N_KINDS; k++) {
+        sereno_engine *draft = open_draft(target, k);
+        stop s = {0};
+        const sereno_input input = {40, 0, -1, false};
+        sereno_pass pass = {SERENO_PLAN_DRAFT, &input, 1, stop_at, &s, false};
+        assert_ok(draft->ops->pass(draft, &pass, err));
+        assert_int_equal(s.n, native(draft)->n_layers * 5 - 4);
+        sereno_engine_close(&draft);
+    }
+    sereno_engine_close(&target);
+    sereno_model_close(&model);
+}
+
 /* ---- At random ---- */
 
 enum { TREE_MAX = 6, STEPS = 150, N_SEQUENCES = 2 };
@@ -530,6 +548,7 @@ int main(void) {
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_abandon_a_draft_at_every_boundary),
         cmocka_unit_test(test_earlier_draft_tokens_stay),
+        cmocka_unit_test(test_silent_tokens_end_early),
         cmocka_unit_test(test_no_target_notices_its_drafts),
         cmocka_unit_test(test_threads_are_shared),
         cmocka_unit_test(test_pass_times),
