@@ -176,8 +176,8 @@ static int32_t write_q4_0(const float *x, uint8_t *p) {
  * the like of the other sign. What then lies beyond -8 .. 7 is cut to that. More of them, closer together or further
  * out, bring less than a thousandth of the error.
  */
-enum { LEVELS = 8, LANES = 8, LEAST_Q4 = -8, MOST_Q4 = 7 };
-static const float first_level[2] = {-7.0f, 6.0f}, level_step[2] = {-0.2f, 0.2f};
+enum { LEVELS = 6, LANES = 8, LEAST_Q4 = -8, MOST_Q4 = 7 };
+static const float first_level[2] = {-7.0f, 6.0f}, level_step[2] = {-0.28f, 0.28f};
 
 /*
  * Twice a small number rounded to a whole one and cut to -8 .. 7. Exact: beside 1.5 * 2^23 there are no bits for a
@@ -239,11 +239,13 @@ static float closest_scale(const float *x, float most) {
         b.weight[c] = (x[c] * inverse_most) * (x[c] * inverse_most);
         b.weighed[c] = x[c] * b.weight[c];
     }
-    for (int i = 0; i < 2 * LEVELS; i++) {
-        float level = first_level[i % 2] + (float)(i / 2) * level_step[i % 2], scale;
-        float gain = fit_scale(&b, level * inverse_most, &scale);
-        best_scale = gain > best ? scale : best_scale;
-        best = gain > best ? gain : best;
+    for (int i = 0; i < LEVELS; i++) {
+        for (int sign = 0; sign < 2; sign++) {
+            float level = first_level[sign] + (float)i * level_step[sign], scale;
+            float gain = fit_scale(&b, level * inverse_most, &scale);
+            best_scale = gain > best ? scale : best_scale;
+            best = gain > best ? gain : best;
+        }
     }
     return best_scale;
 }

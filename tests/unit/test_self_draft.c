@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "draft_weights.h"
 #include "native.h"
 #include "rng.h"
 #include "support.h"
@@ -230,6 +231,118 @@ static void test_refusals(void **state) {
     sereno_engine_close(&draft);
     sereno_engine_close(&target);
     sereno_model_close(&model);
+}
+
+enum { ODD_COLUMNS = 40, ODD_ROWS = 18 };
+
+/* A model of one layer whose every matrix is this one, no longer than that: what packing looks at. */
+typedef struct odd_model {
+    sereno_model model;
+    model_layer layer;
+    gguf_tensor matrix, norm;
+    float values[ODD_ROWS * ODD_COLUMNS];
+} odd_model;
+
+static void make_odd_model(odd_model *odd, sereno_file *file) {
+    static const char name[] = "odd";
+    rng r = {5};
+    for (int i = 0; i < ODD_ROWS * ODD_COLUMNS; i++) {
+        odd->values[i] = rng_signed_unit(&r);
+    }
+    const uint8_t *data = (const uint8_t *)odd->values;
+    odd->matrix = (gguf_tensor){{name, sizeof name - 1}, TENSOR_F32, 2, {ODD_COLUMNS, ODD_ROWS, 1, 1}, data,
+                                sizeof odd->values,      0};
+    odd->norm = odd->matrix;
+    odd->norm.dims[1] = 1;
+    odd->norm.size = ODD_COLUMNS * sizeof(float);
+    for (int i = 0; i < LAYER_TENSORS; i++) {
+        odd->layer.tensor[i] = &odd->matrix;
+    }
+    odd->layer.tensor[LAYER_ATTN_NORM] = odd->layer.tensor[LAYER_FFN_NORM] = &odd->norm;
+    odd->model.layers = &odd->layer;
+    odd->model.tensor[GLOBAL_OUTPUT] = odd->model.tensor[GLOBAL_TOKEN_EMBD] = &odd->matrix;
+    odd->model.tensor[GLOBAL_OUTPUT_NORM] = &odd->norm;
+    odd->model.info.n_layers = 1;
+    odd->model.info.n_embd = ODD_COLUMNS;
+    odd->model.file = file;
+}
+
+/* Rows that are not whole blocks become half floats. */
+static void test_odd_rows_become_halves(void **state) {
+    (void)state;
+    sereno_model *real = open_random_model("tiny", "f32");
+    sereno_engine_options options = sereno_engine_defaults(real);
+    odd_model odd = {0};
+    team *team;
+    weights of, w;
+    make_odd_model(&odd, real->file);
+    assert_ok(team_open(&(team_options){.n_threads = 2, .sched = SERENO_SCHED_NORMAL}, &team, err));
+    assert_ok(weights_open(&of, &odd.model, &options, team, err));
+    assert_ok(draft_weights_open(&w, &of, &odd.model, SERENO_SELF_INT4, NULL, NULL, team, err));
+    for (int i = 0; i <= WEIGHT_MATRICES; i++) {
+        const packed_matrix *m = i < WEIGHT_MATRICES ? &w.layers[0].matrix[i] : &w.head;
+        assert_int_equal(m->format, PACK_F16);
+        for (int32_t row = 0; row < ODD_ROWS; row++) {
+            for (int32_t c = 0; c < ODD_COLUMNS; c++) {
+                const uint8_t *tile = m->data + (size_t)(row / PACK_TILE_ROWS) * m->tile_bytes;
+                uint16_t half;
+                memcpy(&half, tile + 2 * (c * PACK_TILE_ROWS + row % PACK_TILE_ROWS), sizeof half);
+                assert_int_equal(half, float_to_half(odd.values[row * ODD_COLUMNS + c]));
+            }
+        }
+    }
+    weights_close(&w);
+    weights_close(&of);
+    team_close(&team);
+    sereno_model_close(&real);
+}
+
+/* A copy of a random model with this number as the first of a tensor's weights; opened. */
+static sereno_model *open_damaged(const gguf_tensor *t, float value) {
+    size_t size, at = 0;
+    uint8_t *file = read_whole(random_model_path("tiny", "f32"), &size);
+    while (memcmp(file + at, t->data, 64) != 0) {
+        at++;
+        assert_true(at + 64 <= size);
+    }
+    memcpy(file + at, &value, sizeof value);
+    const char *path = temporary_path("damaged.gguf");
+    FILE *out = fopen(path, "wb");
+    assert_non_null(out);
+    assert_int_equal(fwrite(file, 1, size, out), size);
+    fclose(out);
+    free(file);
+    sereno_model *model;
+    assert_ok(sereno_model_open(path, &model, err));
+    remove(path);
+    return model;
+}
+
+/* A weight that 4 or 8 bits with half a float as their scale cannot hold is named. */
+static void test_weights_that_do_not_fit(void **state) {
+    (void)state;
+    sereno_model *whole = open_random_model("tiny", "f32");
+    sereno_model *damaged = open_damaged(weights_source(whole, 1, WEIGHT_GATE), 1e9f);
+    sereno_engine *target = open_engine(damaged, 2, NULL, N_CTX, 1);
+    for (int k = 0; k < N_KINDS; k++) {
+        sereno_error error = {0};
+        sereno_engine *draft;
+        int status =
+            sereno_engine_open_self_draft(target, kinds[k].kind, kinds[k].n_layers, NULL, NULL, &draft, &error);
+        if (kinds[k].kind == SERENO_SELF_LAYERS) {
+            assert_int_equal(status, SERENO_OK);
+            sereno_engine_close(&draft);
+            continue;
+        }
+        assert_int_equal(status, SERENO_ERR_UNSUPPORTED);
+        assert_null(draft);
+        if (!strstr(error.message, "'blk.1.ffn_gate.weight'") || !strstr(error.message, "column 0 of row 0")) {
+            fail_msg("'%s'", error.message);
+        }
+    }
+    sereno_engine_close(&target);
+    sereno_model_close(&damaged);
+    sereno_model_close(&whole);
 }
 
 /* ---- What a draft may not touch ---- */
@@ -546,6 +659,8 @@ int main(void) {
         cmocka_unit_test(test_draft_follows_the_target),
         cmocka_unit_test(test_draft_pass_makes_the_target_forget),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_odd_rows_become_halves),
+        cmocka_unit_test(test_weights_that_do_not_fit),
         cmocka_unit_test(test_abandon_a_draft_at_every_boundary),
         cmocka_unit_test(test_earlier_draft_tokens_stay),
         cmocka_unit_test(test_silent_tokens_end_early),
