@@ -1,8 +1,10 @@
 /* Drafts over the target's own KV cache: what they hold, what they may not touch, and that no target notices them. */
+#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "draft_weights.h"
 #include "native.h"
@@ -453,6 +455,65 @@ static void test_abandon_a_draft_at_every_boundary(void **state) {
     sereno_model_close(&model);
 }
 
+/* Removes a folder's files; returns how many there were. */
+static int empty_folder(const char *folder) {
+    char path[1024];
+    int n = 0;
+    DIR *d = opendir(folder);
+    assert_non_null(d);
+    for (struct dirent *entry; (entry = readdir(d));) {
+        if (entry->d_name[0] == '.') continue;
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        n += remove(path) == 0;
+    }
+    closedir(d);
+    return n;
+}
+
+/* A draft that is opened in the midst of things is timed there, and nobody notices that either. */
+static void test_timing_a_draft(void **state) {
+    (void)state;
+    int32_t prompt[N_CTX - 2];
+    char folder[512];
+    size_t size;
+    random_tokens(4, N_VOCAB, N_CTX - 2, prompt);
+    snprintf(folder, sizeof folder, "%s", temporary_path("timing"));
+    assert_int_equal(mkdir(folder, 0700), 0);
+    sereno_model *model = open_random_model("tiny", "q4_1");
+    sereno_engine_options options = sereno_engine_defaults(model);
+    options.sched = SERENO_SCHED_NORMAL;
+    options.n_ctx = N_CTX;
+    options.timing_folder = folder;
+    sereno_engine *target, *undrafted = open_engine(model, 1, NULL, N_CTX, 1);
+    assert_ok(sereno_engine_open(model, &options, &target, err));
+    snprintf(folder, sizeof folder, "%s", "gone"); /* the name was borrowed while opening */
+    run_chain(target, 0, prompt, N_CTX - 2);
+    run_chain(undrafted, 0, prompt, N_CTX - 2);
+    uint16_t *before = read_cache(target, 0, N_CTX - 2, &size);
+    for (int k = 0; k < N_KINDS; k++) {
+        const sereno_input two[] = {{40, 0, -1, true}, {41, 0, -1, true}};
+        assert_int_equal(run_inputs(target, SERENO_PLAN_VERIFY, two, 2), 0);
+        assert_int_equal(run_inputs(undrafted, SERENO_PLAN_VERIFY, two, 2), 0);
+        sereno_engine *draft = open_draft(target, k);
+        assert_memory_equal(target->ops->logits(target, 1), undrafted->ops->logits(undrafted, 1),
+                            N_VOCAB * sizeof(float));
+        assert_int_equal(target->ops->keep(target, 0, (int32_t[]){1}, 1, NULL), SERENO_ERR_INVALID);
+        assert_int_equal(length(draft, 0), N_CTX - 2);
+        draft_token(draft, 0, 50);
+        uint16_t *after = read_cache(target, 0, N_CTX - 2, &size);
+        assert_memory_equal(before, after, size);
+        free(after);
+        sereno_engine_close(&draft);
+    }
+    free(before);
+    snprintf(folder, sizeof folder, "%s", temporary_path("timing"));
+    assert_int_equal(empty_folder(folder), 3); /* of the target and of both kinds of integers */
+    assert_int_equal(remove(folder), 0);
+    sereno_engine_close(&undrafted);
+    sereno_engine_close(&target);
+    sereno_model_close(&model);
+}
+
 /* The logits of a token that follows drafted ones are those of the same path, whatever was abandoned in between. */
 static void test_earlier_draft_tokens_stay(void **state) {
     (void)state;
@@ -662,6 +723,7 @@ int main(void) {
         cmocka_unit_test(test_odd_rows_become_halves),
         cmocka_unit_test(test_weights_that_do_not_fit),
         cmocka_unit_test(test_abandon_a_draft_at_every_boundary),
+        cmocka_unit_test(test_timing_a_draft),
         cmocka_unit_test(test_earlier_draft_tokens_stay),
         cmocka_unit_test(test_silent_tokens_end_early),
         cmocka_unit_test(test_no_target_notices_its_drafts),
