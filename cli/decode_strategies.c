@@ -138,8 +138,9 @@ int synthetic_parse(const command_line *cl, const char *text, synthetic_acceptan
                        text, SYNTHETIC_RATES_MAX);
 }
 
-int strategies_open(strategy_list *strategies, const machine_options *machine, sereno_engine *target, const sereno_model *model,
-                    bool (*progress)(void *ctx, uint64_t done, uint64_t total), void *progress_ctx, sereno_error *err) {
+int strategies_open(strategy_list *strategies, const machine_options *machine, sereno_engine *target,
+                    const sereno_model *model, bool (*progress)(void *ctx, uint64_t done, uint64_t total),
+                    void *progress_ctx, sereno_error *err) {
     int status = SERENO_OK;
     for (int i = 0; i < strategies->n && !status; i++) {
         strategy *s = &strategies->list[i];

@@ -33,9 +33,9 @@ int draft_check(const command_line *cl, const draft_options *o) {
 }
 
 /* A draft from a file: its vocabulary, its size, its engine on the target's threads. */
-static int open_file(const draft_options *o, const machine_options *machine, sereno_engine *target, const sereno_model *target_model,
-                     bool (*progress)(void *ctx, uint64_t done, uint64_t total), void *progress_ctx, opened_draft *out,
-                     sereno_error *err) {
+static int open_file(const draft_options *o, const machine_options *machine, sereno_engine *target,
+                     const sereno_model *target_model, bool (*progress)(void *ctx, uint64_t done, uint64_t total),
+                     void *progress_ctx, opened_draft *out, sereno_error *err) {
     int status = sereno_model_open(o->draft, &out->model, err);
     if (status) return status;
     sereno_error differs = {0};
@@ -70,9 +70,9 @@ static int open_file(const draft_options *o, const machine_options *machine, ser
     return sereno_engine_open(out->model, &e, &out->engine, err);
 }
 
-int draft_open_for(const draft_options *o, const machine_options *machine, sereno_engine *target, const sereno_model *model,
-                   bool (*progress)(void *ctx, uint64_t done, uint64_t total), void *progress_ctx, opened_draft *out,
-                   sereno_error *err) {
+int draft_open_for(const draft_options *o, const machine_options *machine, sereno_engine *target,
+                   const sereno_model *model, bool (*progress)(void *ctx, uint64_t done, uint64_t total),
+                   void *progress_ctx, opened_draft *out, sereno_error *err) {
     *out = (opened_draft){.speculation = sereno_speculation_defaults()};
     sereno_bounds *b = &out->speculation.bounds;
     if (o->length >= 0) b->draft_min = b->draft_max = o->length;

@@ -41,11 +41,12 @@ typedef struct planner {
         second[PLANNER_LEADS];             /* the first choice; the second, where the first was wrong */
     planner_rate at_depth[PLANNER_DEPTHS]; /* the first choice, its parent being right */
     double recent_tokens, recent_us;       /* of steps, the time as expected: noise must not look like a bad decision */
-    double step_us; /* of the step under way */
-    /* What passes are expected to take at the step's context: of the target by tokens, from 1; of the draft with one. */
+    double step_us;                        /* of the step under way */
+    /* What passes are expected to take at the step's context: of the target by tokens, from 1; of the draft with one.
+     */
     double verify_us[SERENO_VERIFY_BATCH_MAX + 1], draft_us;
-    int32_t idle_steps, patience;          /* steps without a draft, and after how many it is tried again */
-    int32_t trial_steps;                   /* left of such a trial */
+    int32_t idle_steps, patience; /* steps without a draft, and after how many it is tried again */
+    int32_t trial_steps;          /* left of such a trial */
 } planner;
 
 /* draft: NULL if there is none. */
@@ -60,7 +61,7 @@ float planner_second_q(const planner *p, int32_t lead);
 
 /* Where a sequence stands in its step. */
 typedef struct draft_state {
-    int32_t drafted;   /* tokens so far */
+    int32_t drafted;           /* tokens so far */
     float p[SERENO_DRAFT_MAX]; /* probability of each to be accepted, with all before it */
     int32_t behind;    /* tokens that the draft must compute before it gives the next: 1 when it is up to date */
     int32_t context;   /* kept tokens */
