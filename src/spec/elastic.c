@@ -96,6 +96,8 @@ static bool add_choices(elastic *el, elastic_sequence *s, sereno_choice *choices
     if (n > 0 && el->synthetic) choices[0].token %= el->engine->ops->info(el->engine)->n_vocab;
     if (n == 0 || !may_propose(el, choices[0].token)) return false;
     int32_t lead = n > 1 ? planner_lead(choices[0].value - choices[1].value) : PLANNER_LEADS - 1;
+    if (el->synthetic)
+        lead = s->n_chain < PLANNER_LEADS ? s->n_chain : PLANNER_LEADS - 1; /* there depth is what counts */
     int32_t parent = s->n_chain > 0 ? s->chain[s->n_chain - 1] : TREE_ROOT;
     int32_t node = tree_add(&s->tree, parent, choices[0].token, CANDIDATE_NEURAL, planner_first_q(&el->planner, lead));
     s->tree.list[node].lead = lead;
