@@ -9,12 +9,12 @@ enum { PATIENCE_MIN = 32, PATIENCE_MAX = 1024, TRIAL_STEPS = 4, TRIAL_LENGTH = 2
 static const double step_keep = 0.99, prior_steps = 10;
 static const float trial_keep = 0.99f, prior_trials = 6;
 
-/* Upper bounds of the classes of leads, in units of logit / temperature; and acceptance before anything was seen,
- * roughly what a draft of 4 bits does. */
+/* Upper bounds of the classes of leads, in units of logit / temperature; and acceptance before anything was seen: of
+ * self:int4 of SmolLM2 at temperature 0.7, over 2,345 drafted tokens of seven of the prompts in bench/prompts. */
 static const float lead_below[PLANNER_LEADS - 1] = {0.125f, 0.25f, 0.5f, 0.75f, 1, 1.5f, 2, 3, 4, 6, 9};
-static const float first_prior[PLANNER_LEADS] = {0.3f,  0.35f, 0.4f,  0.45f, 0.5f,  0.55f,
-                                                 0.65f, 0.75f, 0.85f, 0.92f, 0.96f, 0.9f};
-static const float second_prior = 0.35f, self_draft_prior = 0.8f, draft_prior = 0.6f;
+static const float first_prior[PLANNER_LEADS] = {0.45f, 0.42f, 0.46f, 0.5f,  0.6f,  0.7f,
+                                                 0.8f,  0.9f,  0.93f, 0.96f, 0.98f, 0.98f};
+static const float second_prior = 0.55f, self_draft_prior = 0.8f, draft_prior = 0.6f;
 
 static planner_rate prior(float rate) {
     return (planner_rate){rate * prior_trials, prior_trials};
