@@ -81,6 +81,13 @@ static double pass_us(const pass_costs *t, int32_t n_tokens, int32_t context) {
     return t->engine->ops->pass_us(t->engine, n_tokens, context) * factor;
 }
 
+/* Of as many passes as n tokens take: a draft that begins late may be a whole prompt behind. */
+static double passes_us(const pass_costs *t, int32_t n_tokens, int32_t context) {
+    int32_t rest = n_tokens % SERENO_PREFILL_BATCH_MAX, whole = n_tokens / SERENO_PREFILL_BATCH_MAX;
+    double us = rest > 0 ? pass_us(t, rest, context) : 0;
+    return whole > 0 ? us + whole * pass_us(t, SERENO_PREFILL_BATCH_MAX, context) : us;
+}
+
 /* Moves an estimate towards what was seen, by a share of the way; one pass that was held up says little. */
 static void approach(double *estimate, double seen, double share) {
     double ratio = seen / *estimate;
@@ -90,8 +97,9 @@ static void approach(double *estimate, double seen, double share) {
 
 void planner_saw_pass(planner *p, pass_costs *t, int32_t n_tokens, int32_t context, double us) {
     int32_t index = planner_batch_index(n_tokens);
+    if (index >= SERENO_BATCHES) return; /* prefill */
     double seen = us / pass_us(t, n_tokens, context);
-    if (index >= SERENO_BATCHES || !isfinite(seen) || seen <= 0) return; /* prefill, or no estimate */
+    if (!isfinite(seen) || seen <= 0) return; /* no estimate */
     if (p->slowness == 0) p->slowness = seen;
     approach(&t->factor[index], t->factor[index] * seen / p->slowness, 0.03);
     approach(&p->slowness, seen, 0.2);
@@ -121,7 +129,7 @@ static bool drafting_pays(const planner *p, const draft_state *s, int32_t length
         enum { EXPECTED_MIN = 128 };
         double to_come = s->committed > EXPECTED_MIN ? s->committed : EXPECTED_MIN;
         if (to_come > s->remaining) to_come = s->remaining;
-        us += pass_us(&p->draft, s->behind, s->context) / (to_come > 4 ? to_come / 4 : 1);
+        us += passes_us(&p->draft, s->behind, s->context) / (to_come > 4 ? to_come / 4 : 1);
     }
     for (int32_t length = s->drafted + 1; length <= length_max; length++) {
         int32_t depth = length < PLANNER_DEPTHS ? length - 1 : PLANNER_DEPTHS - 1;
@@ -166,7 +174,7 @@ int32_t planner_batch(const planner *p, int32_t n_roots, const float *probabilit
         if (n > n_roots) expected += (double)probabilities[n - n_roots - 1];
         /* Up to the smallest batch places are paid for in any case. */
         double worth = expected - rate * pass_us(&p->target, n < bounds->batch_min ? bounds->batch_min : n, context);
-        if (n > n_roots && worth <= best_worth) continue;
+        if (n > n_roots && !(worth > best_worth)) continue; /* nor where it is not a number */
         best_worth = worth;
         best = n;
     }
