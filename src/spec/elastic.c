@@ -328,8 +328,11 @@ static void judge(elastic *el, elastic_sequence *s, int32_t node, int32_t token)
         if (c->source == CANDIDATE_NGRAM) s->stats.accepted_ngram++;
         else s->stats.accepted_neural++;
     }
-    s->stats.tried_at[depth - 1] += tried;
-    s->stats.accepted_at[depth - 1] += accepted;
+    if (tried) { /* else the children may lie deeper than a pass reaches: proposed after its last place was taken */
+        assert(depth <= SERENO_DRAFT_MAX);
+        s->stats.tried_at[depth - 1]++;
+        s->stats.accepted_at[depth - 1] += accepted;
+    }
     if (first) {
         bool second_right = second && second->token == token;
         planner_saw_choice(&el->planner, first->lead, first->depth, first->token == token, second, second_right);

@@ -492,6 +492,29 @@ static void test_stop_strings_at_every_place(void **state) {
     close_fixture(&p.f);
 }
 
+/* A draft that is always right, of one choice a place, fills a pass with one run, and n-grams know how it goes on. */
+static void test_the_deepest_tree(void **state) {
+    (void)state;
+    enum { N_CTX = 700 };
+    rng r = {test_seed()};
+    int64_t n_deepest = 0;
+    for (int trial = 0; trial < 4; trial++) {
+        pair p = {.f = open_fixture(SAME_MODEL, N_CTX, N_CTX)};
+        sereno_speculation s = fixed_speculation(p.f.draft, SERENO_DRAFT_MAX, SERENO_VERIFY_BATCH_MAX, true);
+        int32_t prompt[8];
+        open_generators(&p, &s);
+        random_prompt(&r, 8, prompt);
+        sereno_request request = {.prompt = prompt, .n_prompt = 8, .max_tokens = N_CTX, .sampler = random_sampler(&r)};
+        request.sampler.temperature = 0.7f;
+        request.sampler.top_k = 1;
+        n_deepest += answer_both(&p, &request, NULL).accepted_at[SERENO_DRAFT_MAX - 1];
+        close_generators(&p);
+        close_fixture(&p.f);
+    }
+    print_message("%d runs of %d\n", (int)n_deepest, SERENO_VERIFY_BATCH_MAX);
+    assert_true(n_deepest > 0);
+}
+
 /* Requests of all kinds after one another, disturbed all the time; some end by the model's own token. */
 static void test_requests_in_a_row(void **state) {
     (void)state;
@@ -689,6 +712,7 @@ int main(void) {
         cmocka_unit_test(test_more_roots_than_the_largest_batch),
         cmocka_unit_test(test_ends_at_every_place),
         cmocka_unit_test(test_stop_strings_at_every_place),
+        cmocka_unit_test(test_the_deepest_tree),
         cmocka_unit_test(test_requests_in_a_row),
         cmocka_unit_test(test_a_draft_with_a_smaller_context),
         cmocka_unit_test(test_synthetic_rates),
