@@ -7,6 +7,7 @@
 static const command benches[] = {
     {"memory", "bandwidth and latency of the memory, and the peak of byte products", cmd_bench_memory},
     {"kernels", "rates of the products: instruction set, type, shape, batch", cmd_bench_kernels},
+    {"decode", "tokens per second by strategy: plain, and speculation with any draft", cmd_bench_decode},
     {"passes", "whole passes of a model by batch, against what the machine could do", cmd_bench_passes},
     {0},
 };

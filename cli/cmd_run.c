@@ -113,7 +113,7 @@ static void choose_chat(run *r) {
 static int load_draft(run *r) {
     const draft_options *o = &r->options->draft;
     progress_begin(&r->bar, "loading the draft", !r->options->common.json);
-    int status = draft_open_for(o, r->engine, r->model, on_load, r, &r->draft, &r->err);
+    int status = draft_open_for(o, &r->options->machine, r->engine, r->model, on_load, r, &r->draft, &r->err);
     progress_end(&r->bar);
     if (status == SERENO_ERR_ABANDONED) return EXIT_INTERRUPTED;
     const sereno_speculation *speculation = r->draft.plain ? NULL : &r->draft.speculation;
@@ -173,20 +173,8 @@ static void on_text(void *ctx, const char *text, size_t size) {
 
 /* Appends a message of the user to the history, and what comes before the answer. */
 static int append_turn(run *r, const char *text, size_t size) {
-    const run_options *o = r->options;
-    if (!r->chats) {
-        if (r->history.n == 0) return sereno_tokenize_prompt(r->tokenizer, text, size, &r->history, &r->err);
-        return sereno_tokenize(r->tokenizer, text, size, true, &r->history, &r->err);
-    }
-    int status = SERENO_OK;
-    if (r->history.n == 0) {
-        const char *system = o->system ? o->system : r->chat.default_system;
-        size_t n = o->system ? strlen(o->system) : r->chat.default_system_size;
-        if (n > 0) status = sereno_chat_message(r->tokenizer, "system", system, n, &r->history, &r->err);
-    }
-    if (!status) status = sereno_chat_message(r->tokenizer, "user", text, size, &r->history, &r->err);
-    if (!status) status = sereno_chat_begin_answer(r->tokenizer, &r->history, &r->err);
-    return status;
+    return append_user_turn(r->tokenizer, r->chats ? &r->chat : NULL, r->options->system, text, size, &r->history,
+                            &r->err);
 }
 
 static int append_answer(run *r, const sereno_generation *g) {

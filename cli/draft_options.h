@@ -57,9 +57,9 @@ typedef struct opened_draft {
  * Opens the draft for a target. Errors say what is wrong with it: SERENO_ERR_INVALID for a foreign vocabulary, a draft
  * larger than the target, layers out of range; those of opening a model. The draft is to be closed before the target.
  */
-int draft_open_for(const draft_options *options, sereno_engine *target, const sereno_model *model,
-                   bool (*progress)(void *ctx, uint64_t done, uint64_t total), void *progress_ctx, opened_draft *out,
-                   sereno_error *err);
+int draft_open_for(const draft_options *options, const machine_options *machine, sereno_engine *target,
+                   const sereno_model *model, bool (*progress)(void *ctx, uint64_t done, uint64_t total),
+                   void *progress_ctx, opened_draft *out, sereno_error *err);
 void draft_close_opened(opened_draft *draft);
 
 /* Name of the draft as it runs: "self:int4", "ngram", "none", the file's name. */

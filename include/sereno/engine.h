@@ -207,8 +207,9 @@ typedef enum sereno_self_draft {
  * nothing to prefill, and what the draft reads of the past is exact. Its passes are of plan DRAFT.
  *
  * A sequence of the draft falls back to what the target holds whenever the target runs a pass with it, keeps or
- * truncates; `truncate` goes no further back than that. A pass of the draft makes the target forget what its own
- * last pass computed and did not keep; kept tokens are never touched.
+ * truncates; `truncate` goes no further back than that. Opening a draft and its passes make the target forget what its
+ * own last pass computed and did not keep; kept tokens are never touched. Of several drafts of a target, a pass of one
+ * makes the others fall back.
  *
  * target: a native engine, to be closed after the draft. n_layers: of SELF_LAYERS, 1 .. the target's less one.
  * progress (may be NULL) as in the options. SERENO_ERR_INVALID names the layers allowed. On failure *out is NULL.

@@ -68,4 +68,7 @@ typedef struct sereno_speculation_stats {
     uint64_t draft_ns, verify_ns[SERENO_BATCHES], sleep_ns; /* from the first token to the last */
 } sereno_speculation_stats;
 
+/* Adds what happened in one request to a sum over several. */
+SERENO_API void sereno_speculation_add(sereno_speculation_stats *sum, const sereno_speculation_stats *more);
+
 #endif

@@ -52,8 +52,9 @@ int32_t tensor_row_write(tensor_type type, const float *row, int32_t columns, ui
 
 /*
  * Writes a row of Q4_0 with the scale for each block, and the weights by it, that a search finds closest to the
- * numbers: the sum of squared errors of a block is never larger than what tensor_row_write makes of it. Otherwise as
- * that.
+ * numbers: the sum over a block of (error * number)^2 is never larger than what tensor_row_write makes of it. Otherwise
+ * as that. Large weights are what a model says; the plain sum of squared errors, at its least, cuts them, and the model
+ * then agrees less with the original than by tensor_row_write. Idea: ggml's make_qx_quants, which weighs so too.
  */
 int32_t tensor_row_write_closest(const float *row, int32_t columns, uint8_t *out);
 

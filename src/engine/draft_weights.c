@@ -80,8 +80,8 @@ static int make_matrix(making *m, team *team, sereno_error *err) {
     team_run(team, make_chunk, m, (m->to->n_tiles + m->chunk - 1) / m->chunk);
     if (m->refused < 0) return SERENO_OK;
     return err_set(err, SERENO_ERR_UNSUPPORTED, "a self-draft: tensor '%.*s': %s cannot hold column %d of row %" PRId64,
-                   (int)m->from->name.size, m->from->name.data, tensor_type_find(m->type)->name, (int)(m->refused % m->to->columns),
-                   m->refused / m->to->columns);
+                   (int)m->from->name.size, m->from->name.data, tensor_type_find(m->type)->name,
+                   (int)(m->refused % m->to->columns), m->refused / m->to->columns);
 }
 
 /* Describes every matrix, and gives room to those that are made. */
@@ -151,7 +151,7 @@ int draft_weights_open(weights *w, const weights *of, const sereno_model *model,
     int32_t columns_max = 0;
     making m = {.chunk = 1};
     int status = allocate(w, of, model, kind, &columns_max, err);
-    if (status || w->packed.size == 0) return status;
+    if (status || columns_max == 0) return status; /* nothing is to be made */
     uint8_t *rooms = open_rooms(&m, columns_max, team_size(team));
     if (!rooms) return err_no_memory(err, "room to make a draft's weights in", (size_t)columns_max);
     status = make_all(w, &m, model, kind, progress, progress_ctx, team, err);

@@ -91,9 +91,13 @@ static bool may_propose(const elastic *el, int32_t token) {
 }
 
 /* Puts the draft's choices after the chain so far into the tree; false when the chain ends here. */
-static bool add_choices(elastic *el, elastic_sequence *s, const sereno_choice *choices, int32_t n) {
+static bool add_choices(elastic *el, elastic_sequence *s, sereno_choice *choices, int32_t n) {
+    /* Where acceptance is synthetic, a draft of any vocabulary will do. */
+    if (n > 0 && el->synthetic) choices[0].token %= el->engine->ops->info(el->engine)->n_vocab;
     if (n == 0 || !may_propose(el, choices[0].token)) return false;
     int32_t lead = n > 1 ? planner_lead(choices[0].value - choices[1].value) : PLANNER_LEADS - 1;
+    if (el->synthetic)
+        lead = s->n_chain < PLANNER_LEADS ? s->n_chain : PLANNER_LEADS - 1; /* there depth is what counts */
     int32_t parent = s->n_chain > 0 ? s->chain[s->n_chain - 1] : TREE_ROOT;
     int32_t node = tree_add(&s->tree, parent, choices[0].token, CANDIDATE_NEURAL, planner_first_q(&el->planner, lead));
     s->tree.list[node].lead = lead;
@@ -122,6 +126,7 @@ static int draft_one(elastic *el, elastic_sequence *s, int32_t behind, bool *mor
         planner_saw_pass(&el->planner, &el->planner.draft, behind, n_path, (double)(elastic_now_ns(el) - start) / 1e3);
     } else if (status == SERENO_ERR_ABANDONED) {
         s->stats.drafted_abandoned++;
+        planner_saw_abandoned(&el->planner, (double)(elastic_now_ns(el) - start) / 1e3);
         status = SERENO_OK;
     } else {
         err_set(err, status, "%s", failure.message);
@@ -130,20 +135,40 @@ static int draft_one(elastic *el, elastic_sequence *s, int32_t behind, bool *mor
     return status;
 }
 
+/* The last tokens before what is to come after `depth` tokens of a path, as far as n-grams reach; returns how many. */
+static int32_t ngram_context(const elastic_sequence *s, const int32_t *path, int32_t depth, int32_t *tokens) {
+    int32_t n_before = (int32_t)s->tokens.n < NGRAM_CONTEXT ? (int32_t)s->tokens.n : NGRAM_CONTEXT;
+    memcpy(tokens, s->tokens.ids + s->tokens.n - (size_t)n_before, (size_t)n_before * sizeof *tokens);
+    if (depth > 0) memcpy(tokens + n_before, path, (size_t)depth * sizeof *tokens);
+    return n_before + depth;
+}
+
+/* How far the likeliest n-grams alone would carry. */
+static void ngram_reach(const elastic *el, const elastic_sequence *s, float *p) {
+    int32_t tokens[NGRAM_CONTEXT + PLANNER_DEPTHS], n = ngram_context(s, NULL, 0, tokens);
+    float reach = 1;
+    for (int32_t depth = 0; depth < PLANNER_DEPTHS; depth++) {
+        ngram_match match = {.p = el->synthetic ? el->synthetic->ngram : 0};
+        if (!s->ngrams || reach < least_p) reach = 0;
+        else if (!el->synthetic && ngram_lookup(s->ngrams, tokens, n, &match, 1) == 0) reach = 0;
+        reach *= match.p;
+        p[depth] = reach;
+        tokens[n++] = match.token;
+    }
+}
+
 /* Lets the draft go on as long as the planner says, it has room, and nobody abandons it. */
 static int draft_chain(elastic *el, elastic_sequence *s, sereno_error *err) {
     int32_t n_kept = el->engine->ops->length(el->engine, s->id);
     bool more = s->draft.engine != NULL;
+    draft_state state = {.committed = s->n_output, .remaining = s->remaining, .context = (int32_t)s->tokens.n};
+    state.depth_max = s->remaining - 1 < SERENO_DRAFT_MAX ? s->remaining - 1 : SERENO_DRAFT_MAX;
+    if (more) ngram_reach(el, s, state.ngram_p);
     el->path.n = 0;
     int status = more ? append_tokens(&el->path, s->tokens.ids, (int32_t)s->tokens.n, err) : SERENO_OK;
     while (more && !status && draft_has_room(&s->draft, (int32_t)el->path.n)) {
-        draft_state state = {.drafted = s->n_chain,
-                             .p = s->n_chain > 0 ? s->tree.list[s->chain[s->n_chain - 1]].p : 1,
-                             .context = (int32_t)s->tokens.n,
-                             .depth_max = s->remaining - 1,
-                             .remaining = s->remaining,
-                             .committed = s->n_output};
-        if (state.depth_max > SERENO_DRAFT_MAX) state.depth_max = SERENO_DRAFT_MAX;
+        state.drafted = s->n_chain;
+        if (s->n_chain > 0) state.p[s->n_chain - 1] = s->tree.list[s->chain[s->n_chain - 1]].p;
         status = draft_follow(&s->draft, el->path.ids, (int32_t)el->path.n, n_kept, &state.behind, err);
         if (status || !planner_draft_more(&el->planner, &state, &el->options.bounds)) break;
         status = draft_one(el, s, state.behind, &more, err);
@@ -162,11 +187,9 @@ static void add_ngrams(elastic *el, elastic_sequence *s, int32_t node) {
         if (may_propose(el, token)) tree_add(&s->tree, node, token, CANDIDATE_NGRAM, el->synthetic->ngram);
         return;
     }
-    int32_t n_before = (int32_t)s->tokens.n < NGRAM_CONTEXT ? (int32_t)s->tokens.n : NGRAM_CONTEXT;
-    memcpy(tokens, s->tokens.ids + s->tokens.n - (size_t)n_before, (size_t)n_before * sizeof *tokens);
-    memcpy(tokens + n_before, path, (size_t)depth * sizeof *tokens);
     ngram_match matches[NGRAM_MATCHES];
-    int32_t n = ngram_lookup(s->ngrams, tokens, n_before + depth, matches, NGRAM_MATCHES);
+    int32_t n_tokens = ngram_context(s, path, depth, tokens);
+    int32_t n = ngram_lookup(s->ngrams, tokens, n_tokens, matches, NGRAM_MATCHES);
     for (int32_t i = 0; i < n; i++) {
         if (!may_propose(el, matches[i].token)) continue;
         int32_t child = tree_add(&s->tree, node, matches[i].token, CANDIDATE_NGRAM, matches[i].p);
@@ -213,10 +236,7 @@ static picked best_candidate(elastic_sequence *const *set, int32_t n, float leas
 static int32_t pick_candidates(elastic *el, elastic_sequence *const *set, int32_t n, picked *out) {
     float p[SERENO_VERIFY_BATCH_MAX] = {0};
     const sereno_bounds *bounds = &el->options.bounds;
-    int32_t context = 0, most = bounds->batch_max - n, n_picked = 0;
-    for (int32_t i = 0; i < n; i++) {
-        if ((int32_t)set[i]->tokens.n > context) context = (int32_t)set[i]->tokens.n;
-    }
+    int32_t most = bounds->batch_max - n, n_picked = 0;
     while (n_picked < most) {
         picked best = best_candidate(set, n, n + n_picked < bounds->batch_min ? 0 : least_p);
         if (!best.s) break;
@@ -225,7 +245,7 @@ static int32_t pick_candidates(elastic *el, elastic_sequence *const *set, int32_
         out[n_picked++] = best;
         add_ngrams(el, best.s, best.node);
     }
-    int32_t n_wanted = planner_batch(&el->planner, n, p, n_picked, context, bounds) - n;
+    int32_t n_wanted = planner_batch(&el->planner, n, p, n_picked, bounds) - n;
     while (n_picked > n_wanted) {
         n_picked--;
         out[n_picked].s->tree.list[out[n_picked].node].input = -1;
@@ -398,9 +418,13 @@ static int accept_sequence(elastic *el, elastic_sequence *s, sereno_error *err) 
 }
 
 int elastic_step(elastic *el, elastic_sequence *const *set, int32_t n, sereno_error *err) {
-    uint64_t start = elastic_now_ns(el), slept = el->slept_ns;
-    int32_t committed = 0;
+    uint64_t slept = el->slept_ns;
+    int32_t committed = 0, context = 0;
     int status = SERENO_OK;
+    for (int32_t i = 0; i < n; i++) {
+        if ((int32_t)set[i]->tokens.n > context) context = (int32_t)set[i]->tokens.n;
+    }
+    planner_begin_step(&el->planner, context);
     for (int32_t i = 0; i < n && !status; i++) {
         assert(!set[i]->finished && set[i]->remaining > 0);
         status = propose(el, set[i], err);
@@ -412,6 +436,6 @@ int elastic_step(elastic *el, elastic_sequence *const *set, int32_t n, sereno_er
         committed += set[i]->n_output - before;
         set[i]->stats.sleep_ns += el->slept_ns - slept;
     }
-    if (!status) planner_saw_step(&el->planner, committed, (double)(elastic_now_ns(el) - start) / 1e3);
+    if (!status) planner_saw_step(&el->planner, committed);
     return status;
 }

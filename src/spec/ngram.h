@@ -51,7 +51,7 @@ ngram_options ngram_defaults(void);
 typedef struct ngram_match {
     int32_t token; /* may follow */
     int32_t order; /* of the n-gram that says so */
-    float p;       /* 0..1: estimated probability that it is what follows; the matches of a lookup sum to <= 1 */
+    float p;       /* 0..1: estimated probability that it is what follows; the matches of a lookup sum to 1 at most */
     uint32_t slot; /* where it came from, for ngram_judge alone */
     uint32_t tag;
 } ngram_match;
@@ -71,7 +71,8 @@ void ngram_clear(ngram_cache *cache);
 /*
  * tokens[n - 1] followed tokens[0..n-2], of which only the last order_max - 1 are looked at. Where there are fewer,
  * only the orders that they suffice for are learned; without context (n < 2), or from a source that is switched off,
- * nothing is.
+ * nothing is. Of a rejected draft, all tokens from the first that was wrong are worth learning, each after those before
+ * it: what was right but for its place is found again.
  */
 void ngram_learn(ngram_cache *cache, ngram_source source, const int32_t *tokens, int32_t n);
 

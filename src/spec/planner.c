@@ -6,7 +6,7 @@
 enum { PATIENCE_MIN = 32, PATIENCE_MAX = 1024, TRIAL_STEPS = 4, TRIAL_LENGTH = 2 };
 
 /* How fast the past is forgotten, a step or trial; and how much a prior counts, in trials. */
-static const double step_keep = 0.97;
+static const double step_keep = 0.99, prior_steps = 10;
 static const float trial_keep = 0.99f, prior_trials = 6;
 
 /* Upper bounds of the classes of leads, in units of logit / temperature; and acceptance before anything was seen,
@@ -31,7 +31,9 @@ static float rate_of(const planner_rate *r) {
 }
 
 void planner_init(planner *p, const sereno_engine *target, const sereno_engine *draft) {
-    *p = (planner){.target.engine = target, .draft.engine = draft, .patience = PATIENCE_MIN};
+    /* It begins with a trial: what a draft costs and brings is not known before. */
+    *p =
+        (planner){.target.engine = target, .draft.engine = draft, .patience = PATIENCE_MIN, .trial_steps = TRIAL_STEPS};
     for (int i = 0; i < SERENO_BATCHES; i++) {
         p->target.factor[i] = p->draft.factor[i] = 1;
     }
@@ -81,63 +83,116 @@ static double pass_us(const pass_costs *t, int32_t n_tokens, int32_t context) {
     return t->engine->ops->pass_us(t->engine, n_tokens, context) * factor;
 }
 
-/* Of as many passes as n tokens take: a draft that begins late may be a whole prompt behind. */
-static double passes_us(const pass_costs *t, int32_t n_tokens, int32_t context) {
-    int32_t rest = n_tokens % SERENO_PREFILL_BATCH_MAX, whole = n_tokens / SERENO_PREFILL_BATCH_MAX;
-    double us = rest > 0 ? pass_us(t, rest, context) : 0;
-    return whole > 0 ? us + whole * pass_us(t, SERENO_PREFILL_BATCH_MAX, context) : us;
-}
-
-/* Moves an estimate towards what was seen, by a share of the way; one pass that was held up says little. */
-static void approach(double *estimate, double seen, double share) {
-    double ratio = seen / *estimate;
-    ratio = ratio < 0.5 ? 0.5 : ratio > 2 ? 2 : ratio;
-    *estimate *= pow(ratio, share);
-}
-
+/*
+ * Passes are held up by whatever else runs, and never sped up: so an estimate follows the fast ones and rises slowly.
+ * What moves one batch (another clock, another memory) moves the others too, but not all alike.
+ */
 void planner_saw_pass(planner *p, pass_costs *t, int32_t n_tokens, int32_t context, double us) {
+    static const double share = 0.2, rise_max = 0.03, others = 0.5;
     int32_t index = planner_batch_index(n_tokens);
-    if (index >= SERENO_BATCHES) return; /* prefill */
-    double seen = us / pass_us(t, n_tokens, context);
-    if (!isfinite(seen) || seen <= 0) return; /* no estimate */
-    if (p->slowness == 0) p->slowness = seen;
-    approach(&t->factor[index], t->factor[index] * seen / p->slowness, 0.03);
-    approach(&p->slowness, seen, 0.2);
+    if (index >= SERENO_BATCHES) { /* prefill */
+        p->step_us += us;
+        return;
+    }
+    double expected = pass_us(t, n_tokens, context), off = share * log(us / expected);
+    p->step_us += expected;
+    if (!isfinite(off)) return;
+    off = off > rise_max ? rise_max : off < -share ? -share : off;
+    for (int32_t i = 0; i < SERENO_BATCHES; i++) {
+        t->factor[i] *= exp(i == index ? off : others * off);
+    }
 }
 
-void planner_saw_step(planner *p, int32_t tokens, double us) {
-    if (p->slowness == 0) return;
+void planner_saw_abandoned(planner *p, double us) {
+    p->step_us += us;
+}
+
+void planner_saw_step(planner *p, int32_t tokens) {
     p->recent_tokens = p->recent_tokens * step_keep + tokens;
-    p->recent_us = p->recent_us * step_keep + us / p->slowness;
+    p->recent_us = p->recent_us * step_keep + p->step_us;
+    p->step_us = 0;
+}
+
+void planner_begin_step(planner *p, int32_t context) {
+    for (int32_t n = 1; n <= SERENO_VERIFY_BATCH_MAX; n++) {
+        p->verify_us[n] = pass_us(&p->target, n, context);
+    }
+    if (p->draft.engine) p->draft_us = pass_us(&p->draft, 1, context);
 }
 
 /* Tokens a microsecond: what time is worth. */
-static double rate_now(const planner *p, int32_t n_roots, int32_t context) {
-    double plain = n_roots / pass_us(&p->target, n_roots, context);
-    double recent = p->recent_us > 0 ? p->recent_tokens / p->recent_us : 0;
+static double rate_now(const planner *p, int32_t n_roots) {
+    double plain = n_roots / p->verify_us[n_roots];
+    double recent = (p->recent_tokens + prior_steps * n_roots) / (p->recent_us + prior_steps * n_roots / plain);
     return recent > plain ? recent : plain;
 }
 
 /* ---- Decisions ---- */
 
-/* Whether some number of further drafted tokens is worth its time. */
-static bool drafting_pays(const planner *p, const draft_state *s, int32_t length_max) {
-    double rate = rate_now(p, 1, s->context), us = 0, gain = 0, reach = (double)s->p;
-    double verify_us = pass_us(&p->target, 1 + s->drafted, s->context);
-    if (s->behind > 1) {
-        /* Catching up is paid once, for all that is still to come: as much again as there has been, at a guess. */
-        enum { EXPECTED_MIN = 128 };
-        double to_come = s->committed > EXPECTED_MIN ? s->committed : EXPECTED_MIN;
-        if (to_come > s->remaining) to_come = s->remaining;
-        us += passes_us(&p->draft, s->behind, s->context) / (to_come > 4 ? to_come / 4 : 1);
+/* The best batch for candidates that come one after the other: expected tokens less the time's worth. */
+typedef struct worth {
+    double rate, expected, best;
+    int32_t n;     /* tokens of the pass so far */
+    int32_t batch; /* that is best */
+} worth;
+
+static worth worth_of_roots(const planner *p, int32_t n_roots, const sereno_bounds *b) {
+    worth w = {.rate = rate_now(p, n_roots), .n = n_roots, .batch = n_roots};
+    w.best = -w.rate * p->verify_us[n_roots < b->batch_min ? b->batch_min : n_roots];
+    return w;
+}
+
+static void worth_add(worth *w, const planner *p, float probability, const sereno_bounds *b) {
+    if (w->n >= b->batch_max) return;
+    w->n++;
+    w->expected += (double)probability;
+    /* Up to the smallest batch places are paid for in any case. */
+    double value = w->expected - w->rate * p->verify_us[w->n < b->batch_min ? b->batch_min : w->n];
+    if (!(value > w->best)) return; /* nor where it is not a number */
+    w->best = value;
+    w->batch = w->n;
+}
+
+/* Of a chain that the draft has given, or might, with n-grams in the places after it. */
+static double worth_of_chain(const planner *p, const draft_state *s, const float *chain, int32_t n,
+                             const sereno_bounds *b) {
+    worth w = worth_of_roots(p, 1, b);
+    float reach = n > 0 ? chain[n - 1] : 1;
+    for (int32_t i = 0; i < n; i++) {
+        worth_add(&w, p, chain[i], b);
     }
-    for (int32_t length = s->drafted + 1; length <= length_max; length++) {
-        int32_t depth = length < PLANNER_DEPTHS ? length - 1 : PLANNER_DEPTHS - 1;
-        us += pass_us(&p->draft, 1, s->context + length);
-        reach *= (double)rate_of(&p->at_depth[depth]);
-        gain += reach;
-        double more_us = pass_us(&p->target, 1 + length, s->context) - verify_us;
-        if (gain > rate * (us + more_us)) return true;
+    for (int32_t i = 0; i < PLANNER_DEPTHS && n + i < s->depth_max; i++) {
+        worth_add(&w, p, reach * s->ngram_p[i], b);
+    }
+    return w.best;
+}
+
+/* What it takes the draft to be up to date, a step: paid once, for as much again as there has been, at a guess. */
+static double catching_up_us(const planner *p, const draft_state *s) {
+    enum { TOKENS_TO_COME = 128, TOKENS_A_STEP = 3 };
+    if (s->behind <= 1) return 0;
+    int32_t whole = s->behind / SERENO_PREFILL_BATCH_MAX, rest = s->behind % SERENO_PREFILL_BATCH_MAX;
+    double us = rest > 0 ? pass_us(&p->draft, rest, s->context) : 0;
+    if (whole > 0) us += whole * pass_us(&p->draft, SERENO_PREFILL_BATCH_MAX, s->context);
+    int32_t to_come = s->committed > TOKENS_TO_COME ? s->committed : TOKENS_TO_COME;
+    if (to_come > s->remaining) to_come = s->remaining;
+    return us / (1 + to_come / TOKENS_A_STEP);
+}
+
+/* Whether some number of further drafted tokens is worth its time. */
+static bool drafting_pays(const planner *p, const draft_state *s, int32_t length_max, const sereno_bounds *b) {
+    enum { LOOK_AHEAD = 8 };
+    float chain[SERENO_DRAFT_MAX];
+    for (int32_t i = 0; i < s->drafted; i++) {
+        chain[i] = s->p[i];
+    }
+    double rate = rate_now(p, 1), now = worth_of_chain(p, s, chain, s->drafted, b), us = catching_up_us(p, s);
+    float reach = s->drafted > 0 ? chain[s->drafted - 1] : 1;
+    for (int32_t n = s->drafted + 1; n <= length_max && n <= s->drafted + LOOK_AHEAD; n++) {
+        us += p->draft_us;
+        reach *= rate_of(&p->at_depth[n < PLANNER_DEPTHS ? n - 1 : PLANNER_DEPTHS - 1]);
+        chain[n - 1] = reach;
+        if (worth_of_chain(p, s, chain, n, b) - rate * us > now) return true;
     }
     return false;
 }
@@ -146,7 +201,7 @@ bool planner_draft_more(planner *p, const draft_state *s, const sereno_bounds *b
     int32_t most = bounds->draft_max < s->depth_max ? bounds->draft_max : s->depth_max;
     if (!p->draft.engine || !bounds->may_draft || s->drafted >= most) return false;
     if (s->drafted < bounds->draft_min) return true;
-    bool pays = drafting_pays(p, s, most);
+    bool pays = drafting_pays(p, s, most, bounds);
     if (s->drafted > 0) return pays || (p->trial_steps > 0 && s->drafted < TRIAL_LENGTH);
     if (pays) {
         p->idle_steps = 0;
@@ -154,29 +209,24 @@ bool planner_draft_more(planner *p, const draft_state *s, const sereno_bounds *b
         p->patience = PATIENCE_MIN;
         return true;
     }
-    if (p->trial_steps > 0) {
+    /* A trial is for a draft that is up to date: one that must read a prompt first has to be worth it by what is known.
+     */
+    if (p->trial_steps > 0 && s->behind <= SERENO_VERIFY_BATCH_MAX) {
         p->trial_steps--;
-        return p->trial_steps > 0;
+        return true;
     }
     if (++p->idle_steps < p->patience) return false;
     p->idle_steps = 0;
     p->patience = p->patience * 2 < PATIENCE_MAX ? p->patience * 2 : PATIENCE_MAX;
-    p->trial_steps = TRIAL_STEPS;
+    p->trial_steps = TRIAL_STEPS - 1;
     return true;
 }
 
 int32_t planner_batch(const planner *p, int32_t n_roots, const float *probabilities, int32_t n_candidates,
-                      int32_t context, const sereno_bounds *bounds) {
-    double rate = rate_now(p, n_roots, context), expected = 0, best_worth = 0;
-    int32_t best = n_roots, most = n_roots + n_candidates;
-    if (most > bounds->batch_max) most = bounds->batch_max;
-    for (int32_t n = n_roots; n <= most; n++) {
-        if (n > n_roots) expected += (double)probabilities[n - n_roots - 1];
-        /* Up to the smallest batch places are paid for in any case. */
-        double worth = expected - rate * pass_us(&p->target, n < bounds->batch_min ? bounds->batch_min : n, context);
-        if (n > n_roots && !(worth > best_worth)) continue; /* nor where it is not a number */
-        best_worth = worth;
-        best = n;
+                      const sereno_bounds *bounds) {
+    worth w = worth_of_roots(p, n_roots, bounds);
+    for (int32_t i = 0; i < n_candidates; i++) {
+        worth_add(&w, p, probabilities[i], bounds);
     }
-    return best;
+    return w.batch;
 }

@@ -40,8 +40,11 @@ typedef struct planner {
     planner_rate first[PLANNER_LEADS],
         second[PLANNER_LEADS];             /* the first choice; the second, where the first was wrong */
     planner_rate at_depth[PLANNER_DEPTHS]; /* the first choice, its parent being right */
-    double recent_tokens, recent_us;
-    double slowness; /* of the machine at present: all times are divided by it, so that a slow stretch looks like any */
+    double recent_tokens, recent_us;       /* of steps, the time as expected: noise must not look like a bad decision */
+    double step_us;                        /* of the step under way */
+    /* What passes are expected to take at the step's context: of the target by tokens, from 1; of the draft with one.
+     */
+    double verify_us[SERENO_VERIFY_BATCH_MAX + 1], draft_us;
     int32_t idle_steps, patience; /* steps without a draft, and after how many it is tried again */
     int32_t trial_steps;          /* left of such a trial */
 } planner;
@@ -58,14 +61,20 @@ float planner_second_q(const planner *p, int32_t lead);
 
 /* Where a sequence stands in its step. */
 typedef struct draft_state {
-    int32_t drafted;   /* tokens so far */
-    float p;           /* probability that all of them are accepted */
+    int32_t drafted;           /* tokens so far */
+    float p[SERENO_DRAFT_MAX]; /* probability of each to be accepted, with all before it */
     int32_t behind;    /* tokens that the draft must compute before it gives the next: 1 when it is up to date */
     int32_t context;   /* kept tokens */
     int32_t depth_max; /* no use in more */
     int32_t remaining; /* tokens that the request may still bring, at most */
     int32_t committed; /* tokens that it has brought */
+    /* Probability of being accepted of what n-grams alone would propose at depth 1, 2, ...: what a draft replaces, and,
+     * times that of its last token, what may fill the places after it. */
+    float ngram_p[PLANNER_DEPTHS];
 } draft_state;
+
+/* A step begins in which the longest sequence has so many tokens. */
+void planner_begin_step(planner *p, int32_t context);
 
 /* Whether the draft should give one more token. */
 bool planner_draft_more(planner *p, const draft_state *state, const sereno_bounds *bounds);
@@ -75,11 +84,13 @@ bool planner_draft_more(planner *p, const draft_state *state, const sereno_bound
  * falling, as many as pay. Within n_roots .. n_roots + n_candidates and the largest batch.
  */
 int32_t planner_batch(const planner *p, int32_t n_roots, const float *probabilities, int32_t n_candidates,
-                      int32_t context, const sereno_bounds *bounds);
+                      const sereno_bounds *bounds);
 
-/* What happened. `us`: without sleeps. n_tokens: of the pass. */
-void planner_saw_pass(planner *p, pass_costs *times, int32_t n_tokens, int32_t context, double us);
-void planner_saw_step(planner *p, int32_t tokens, double us);
+/* What happened. `us`: without sleeps. n_tokens: of the pass. costs: &p->target or &p->draft. */
+void planner_saw_pass(planner *p, pass_costs *costs, int32_t n_tokens, int32_t context, double us);
+void planner_saw_abandoned(planner *p, double us);
+/* The step has ended with so many tokens. */
+void planner_saw_step(planner *p, int32_t tokens);
 /* The target's verdict on what the draft had first and second at a depth from 1. */
 void planner_saw_choice(planner *p, int32_t lead, int32_t depth, bool first_right, bool has_second, bool second_right);
 

@@ -47,3 +47,24 @@ int sereno_speculation_check(const sereno_speculation *s, sereno_error *err) {
     }
     return SERENO_OK;
 }
+
+void sereno_speculation_add(sereno_speculation_stats *sum, const sereno_speculation_stats *more) {
+    sum->passes += more->passes;
+    sum->drafted += more->drafted;
+    sum->drafted_abandoned += more->drafted_abandoned;
+    sum->verified_neural += more->verified_neural;
+    sum->verified_ngram += more->verified_ngram;
+    sum->accepted_neural += more->accepted_neural;
+    sum->accepted_ngram += more->accepted_ngram;
+    sum->padded += more->padded;
+    for (int i = 0; i < SERENO_DRAFT_MAX; i++) {
+        sum->tried_at[i] += more->tried_at[i];
+        sum->accepted_at[i] += more->accepted_at[i];
+    }
+    for (int i = 0; i < SERENO_BATCHES; i++) {
+        sum->passes_of[i] += more->passes_of[i];
+        sum->verify_ns[i] += more->verify_ns[i];
+    }
+    sum->draft_ns += more->draft_ns;
+    sum->sleep_ns += more->sleep_ns;
+}

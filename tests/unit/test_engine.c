@@ -63,7 +63,7 @@ static void test_nothing_is_allocated_in_a_pass(void **state) {
 /* Opens, generates a little and closes with the n-th allocation refused. */
 static int live_a_little(const char *path, sereno_error *error) {
     sereno_model *model = NULL;
-    sereno_engine *engine = NULL;
+    sereno_engine *engine = NULL, *draft = NULL, *beside = NULL;
     sereno_generator *generator = NULL;
     sereno_generation g = {0};
     const int32_t prompt[] = {30, 40, 50};
@@ -74,7 +74,10 @@ static int live_a_little(const char *path, sereno_error *error) {
         options.sched = SERENO_SCHED_NORMAL;
         options.n_ctx = 64;
         status = sereno_engine_open(model, &options, &engine, error);
+        options.threads_of = engine;
+        if (!status) status = sereno_engine_open(model, &options, &beside, error);
     }
+    if (!status) status = sereno_engine_open_self_draft(engine, SERENO_SELF_INT8, 0, NULL, NULL, &draft, error);
     if (!status) status = sereno_generator_open(engine, sereno_model_tokenizer(model), 0, NULL, &generator, error);
     if (!status) {
         const char *const stops[] = {"never"};
@@ -88,6 +91,8 @@ static int live_a_little(const char *path, sereno_error *error) {
     }
     sereno_generation_free(&g);
     sereno_generator_close(&generator);
+    sereno_engine_close(&draft);
+    sereno_engine_close(&beside);
     sereno_engine_close(&engine);
     sereno_model_close(&model);
     return status;

@@ -68,13 +68,10 @@ static int32_t longest_order(const ngram_options *o, const int32_t *history, int
                              int32_t n, int32_t token) {
     for (int32_t order = o->order_max; order >= o->order_min; order--) {
         int32_t context = order - 1;
-        if (context > n) continue;
+        if (context < 1 || context > n) continue;
         for (int32_t at = context; at < n_history; at++) {
-            bool same = history[at] == token;
-            for (int32_t i = 1; i <= context && same; i++) {
-                same = history[at - i] == tokens[n - i];
-            }
-            if (same) return order;
+            bool same = memcmp(history + at - context, tokens + n - context, (size_t)context * sizeof *tokens) == 0;
+            if (same && history[at] == token) return order;
         }
     }
     return 0;

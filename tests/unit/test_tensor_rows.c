@@ -250,11 +250,84 @@ static void test_what_does_not_fit_is_named(void **state) {
     }
 }
 
+/* ---- Closest ---- */
+
+/* What the search makes small: errors weighed by the numbers. */
+static double weighed_error(const float *x, const float *got) {
+    double error = 0;
+    for (int c = 0; c < QUANT_BLOCK; c++) {
+        double off = ((double)x[c] - (double)got[c]) * (double)x[c];
+        error += off * off;
+    }
+    return error;
+}
+
+/* Of no block more than the plain writer's, and a fifth less in all; the largest numbers keep their size. */
+static void test_closest_is_closer(void **state) {
+    (void)state;
+    rng r = {test_seed()};
+    double all_plain = 0, all_closest = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        float x[COLUMNS], plain[COLUMNS], closest[COLUMNS];
+        uint8_t row[COLUMNS];
+        random_numbers(&r, x);
+        write_and_read(TENSOR_Q4_0, x, COLUMNS, plain);
+        assert_int_equal(tensor_row_write_closest(x, COLUMNS, row), -1);
+        tensor_row_read(TENSOR_Q4_0, row, 0, COLUMNS, closest);
+        for (int b = 0; b < COLUMNS; b += QUANT_BLOCK) {
+            double before = weighed_error(x + b, plain + b), after = weighed_error(x + b, closest + b), all = 0;
+            for (int c = b; c < b + QUANT_BLOCK; c++) {
+                all += pow((double)x[c], 4);
+            }
+            if (!(after <= before * (1 + 1e-6))) fail_msg("round %d column %d: %g for %g", round, b, after, before);
+            if (all == 0) continue;
+            all_plain += before / all; /* blocks of all sizes count alike */
+            all_closest += after / all;
+        }
+    }
+    print_message("%.3f of the plain writer's error\n", all_closest / all_plain);
+    assert_true(all_closest < 0.8 * all_plain);
+}
+
+/* Nothing but zeros, one number alone, numbers too small for the type, and what it cannot hold. */
+static void test_closest_edges(void **state) {
+    (void)state;
+    static const float values[] = {0, -0.0f, 1, -1, 1e-8f, -1e-7f, 1e-44f, FLT_MIN, 60000, -520000};
+    float x[QUANT_BLOCK] = {0}, plain[QUANT_BLOCK], closest[QUANT_BLOCK];
+    uint8_t row[2 * QUANT_BLOCK];
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        for (int n = 1; n <= QUANT_BLOCK; n += QUANT_BLOCK - 1) { /* one of them, or all */
+            memset(x, 0, sizeof x);
+            for (int c = 0; c < n; c++) {
+                x[c] = values[i];
+            }
+            write_and_read(TENSOR_Q4_0, x, QUANT_BLOCK, plain);
+            assert_int_equal(tensor_row_write_closest(x, QUANT_BLOCK, row), -1);
+            tensor_row_read(TENSOR_Q4_0, row, 0, QUANT_BLOCK, closest);
+            assert_true(weighed_error(x, closest) <= weighed_error(x, plain));
+            for (int c = n; c < QUANT_BLOCK; c++) {
+                assert_true(closest[c] == 0);
+            }
+        }
+    }
+    static const float refused[] = {INFINITY, -INFINITY, NAN, 1e6f, -FLT_MAX};
+    float two[2 * QUANT_BLOCK] = {0};
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        two[QUANT_BLOCK + 5] = refused[i];
+        assert_int_equal(tensor_row_write_closest(two, 2 * QUANT_BLOCK, row), QUANT_BLOCK + 5);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_type_reads_as_its_formula), cmocka_unit_test(test_written_rows_are_close),
-        cmocka_unit_test(test_representable_rows_are_exact),    cmocka_unit_test(test_known_blocks),
-        cmocka_unit_test(test_nothing_and_next_to_nothing),     cmocka_unit_test(test_what_does_not_fit_is_named),
+        cmocka_unit_test(test_every_type_reads_as_its_formula),
+        cmocka_unit_test(test_written_rows_are_close),
+        cmocka_unit_test(test_representable_rows_are_exact),
+        cmocka_unit_test(test_known_blocks),
+        cmocka_unit_test(test_nothing_and_next_to_nothing),
+        cmocka_unit_test(test_what_does_not_fit_is_named),
+        cmocka_unit_test(test_closest_is_closer),
+        cmocka_unit_test(test_closest_edges),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

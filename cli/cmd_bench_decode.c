@@ -1,0 +1,413 @@
+/* sereno bench decode. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench_command.h"
+#include "bench_decode.h"
+#include "command.h"
+#include "decode_strategies.h"
+#include "draft_options.h"
+#include "errors.h"
+#include "folder.h"
+#include "machine_options.h"
+#include "utf8.h"
+
+enum { PROMPTS_MAX = 256, NAME_MAX_BYTES = 256, KIND_MAX = 32 };
+
+/* What the command line says. */
+typedef struct decode_arguments {
+    common_options common;
+    machine_options machine;
+    const char *model, *strategies, *prompts, *synthetic;
+    int32_t repeats, n_predict, n_ctx;
+    sereno_sampler sampler;
+    bool raw;
+} decode_arguments;
+
+/* A bench: the parts wired together. */
+typedef struct decode_bench {
+    const decode_arguments *a;
+    bench_command b;
+    sereno_model *model;
+    sereno_engine *engine;
+    strategy_list strategies;
+    synthetic_acceptance synthetic;
+    decode_prompt prompts[PROMPTS_MAX];
+    char names[PROMPTS_MAX][NAME_MAX_BYTES];
+    int n_prompts;
+} decode_bench;
+
+/* ---- Prompts ---- */
+
+static int add_prompt(decode_bench *d, const char *path, const char *name) {
+    sereno_error *err = &d->b.err;
+    if (d->n_prompts == PROMPTS_MAX) return err_set(err, SERENO_ERR_INVALID, "more than %d prompts", PROMPTS_MAX);
+    sereno_text text = {0};
+    decode_prompt *p = &d->prompts[d->n_prompts];
+    int status = read_text(path, &text, err);
+    if (!status && text.size > 0 && text.data[text.size - 1] == '\n') text.size--;
+    if (!status) status = check_utf8("the prompt", text.data ? text.data : "", text.size, err);
+    sereno_chat_template chat = sereno_model_chat(d->model);
+    bool chats = !d->a->raw && chat.kind != SERENO_CHAT_NONE;
+    if (!status) {
+        status = append_user_turn(sereno_model_tokenizer(d->model), chats ? &chat : NULL, NULL,
+                                  text.data ? text.data : "", text.size, &p->tokens, err);
+    }
+    sereno_text_free(&text);
+    if (status) return err_set(err, status, "prompt %s: %s", name, (*err).message);
+    size_t length = strcspn(name, ".");
+    snprintf(d->names[d->n_prompts], NAME_MAX_BYTES, "%.*s", (int)length, name);
+    p->name = d->names[d->n_prompts++];
+    return SERENO_OK;
+}
+
+/* A file, or all *.txt of a folder. */
+static int read_prompts(decode_bench *d) {
+    const char *path = d->a->prompts;
+    char **names = folder_names(path, ".txt");
+    if (!names) {
+        const char *name = strrchr(path, '/');
+        return add_prompt(d, path, name ? name + 1 : path);
+    }
+    int status = SERENO_OK;
+    for (char **name = names; *name && !status; name++) {
+        char file[4096];
+        int length = snprintf(file, sizeof file, "%s/%s", path, *name);
+        if (length < 0 || (size_t)length >= sizeof file) {
+            status = err_set(&d->b.err, SERENO_ERR_INVALID, "the path of prompt %s is too long", *name);
+        } else {
+            status = add_prompt(d, file, *name);
+        }
+    }
+    free(names);
+    if (!status && d->n_prompts == 0) {
+        status = err_set(&d->b.err, SERENO_ERR_INVALID, "%s has no prompts, which are files *.txt", path);
+    }
+    return status;
+}
+
+/* ---- Opening ---- */
+
+static int open_all(decode_bench *d) {
+    const decode_arguments *a = d->a;
+    sereno_error *err = &d->b.err;
+    char path[4096];
+    if (!model_path(a->model, path, sizeof path))
+        return err_set(err, SERENO_ERR_INVALID, "the model's path is too long");
+    int status = sereno_model_open(path, &d->model, err);
+    if (!status) status = read_prompts(d);
+    if (status) return status;
+    sereno_engine_options e = sereno_engine_defaults(d->model);
+    machine_apply(&a->machine, &e);
+    if (a->n_ctx > 0) e.n_ctx = a->n_ctx;
+    e.isa = machine_isa(NULL);
+    e.progress = bench_on_load;
+    e.progress_ctx = &d->b;
+    status = sereno_engine_open(d->model, &e, &d->engine, err);
+    if (!status) status = strategies_open(&d->strategies, &a->machine, d->engine, d->model, bench_on_load, &d->b, err);
+    return status;
+}
+
+static void close_all(decode_bench *d) {
+    strategies_close(&d->strategies);
+    sereno_engine_close(&d->engine);
+    for (int i = 0; i < d->n_prompts; i++) {
+        sereno_tokens_free(&d->prompts[i].tokens);
+    }
+    sereno_model_close(&d->model);
+}
+
+/* ---- Reporting ---- */
+
+/* Sums over the repeats of a prompt, or of all (prompt -1). */
+typedef struct totals {
+    double tokens, ms, distinct;
+    int runs, different;
+    sereno_speculation_stats stats;
+} totals;
+
+static totals sum(const decode_result *r, int strategy, int prompt) {
+    totals t = {0};
+    for (int p = prompt < 0 ? 0 : prompt; p < (prompt < 0 ? r->n_prompts : prompt + 1); p++) {
+        for (int i = 0; i < r->repeats; i++) {
+            const decode_run *run = decode_run_of(r, strategy, p, i);
+            t.runs++;
+            t.tokens += run->n_tokens > 1 ? run->n_tokens - 1 : 0;
+            t.ms += run->decode_ms;
+            t.distinct += run->distinct_4grams;
+            t.different += !run->same_text;
+            sereno_speculation_add(&t.stats, &run->stats);
+        }
+    }
+    t.distinct /= t.runs > 0 ? t.runs : 1;
+    return t;
+}
+
+static json_t *json_ratio(const paired_ratio *r) {
+    return json_pack("{s:o, s:o, s:o, s:i}", "point", json_number(r->point), "lo", json_number(r->lo), "hi",
+                     json_number(r->hi), "n", r->n);
+}
+
+static json_t *json_cell(const decode_bench *d, const decode_result *r, int strategy, int prompt) {
+    totals t = sum(r, strategy, prompt);
+    json_t *runs = json_array();
+    for (int i = 0; i < r->repeats; i++) {
+        json_array_append_new(runs, json_real(decode_run_of(r, strategy, prompt, i)->tok_s));
+    }
+    json_t *speculation = json_speculation(&t.stats, t.ms, (int32_t)t.tokens + t.runs);
+    json_t *cell = json_pack("{s:s, s:s, s:s, s:f, s:o, s:f, s:f, s:i}", "strategy", d->strategies.list[strategy].name,
+                             "draft", d->strategies.list[strategy].draft_name, "prompt", d->prompts[prompt].name,
+                             "tok_s", t.ms > 0 ? t.tokens / t.ms * 1000 : 0.0, "tok_s_runs", runs, "tokens",
+                             t.tokens / t.runs, "distinct_4grams", t.distinct, "different_texts", t.different);
+    json_object_update(cell, speculation);
+    json_decref(speculation);
+    return cell;
+}
+
+/* Kind of a prompt: its name up to the dash. */
+static void kind_of(const char *name, char kind[KIND_MAX]) {
+    snprintf(kind, KIND_MAX, "%.*s", (int)strcspn(name, "-"), name);
+}
+
+/* Ratio over the prompts of a kind; false when this prompt is not the first of its kind. */
+static bool kind_ratio(const decode_bench *d, const decode_result *r, int strategy, int first, paired_ratio *out) {
+    bool include[PROMPTS_MAX] = {false};
+    char kind[KIND_MAX], other[KIND_MAX];
+    kind_of(d->prompts[first].name, kind);
+    for (int i = 0; i < d->n_prompts; i++) {
+        kind_of(d->prompts[i].name, other);
+        include[i] = strcmp(kind, other) == 0;
+        if (include[i] && i < first) return false;
+    }
+    *out = decode_ratio_over(r, strategy, include);
+    return true;
+}
+
+static json_t *json_ratios(const decode_bench *d, const decode_result *r) {
+    json_t *ratios = json_array();
+    const char *base = d->strategies.list[0].name;
+    for (int s = 1; s < r->n_strategies; s++) {
+        const char *name = d->strategies.list[s].name;
+        paired_ratio all = decode_ratio_over(r, s, NULL), of;
+        char kind[KIND_MAX];
+        json_array_append_new(ratios, json_pack("{s:s, s:s, s:s, s:o}", "strategy", name, "base", base, "prompts",
+                                                "all", "tok_s", json_ratio(&all)));
+        for (int p = 0; p < r->n_prompts; p++) {
+            if (!kind_ratio(d, r, s, p, &of)) continue;
+            kind_of(d->prompts[p].name, kind);
+            json_array_append_new(ratios, json_pack("{s:s, s:s, s:s, s:o}", "strategy", name, "base", base, "kind",
+                                                    kind, "tok_s", json_ratio(&of)));
+        }
+        for (int p = 0; p < r->n_prompts; p++) {
+            of = decode_ratio(r, s, p);
+            json_array_append_new(ratios, json_pack("{s:s, s:s, s:s, s:o}", "strategy", name, "base", base, "prompt",
+                                                    d->prompts[p].name, "tok_s", json_ratio(&of)));
+        }
+    }
+    return ratios;
+}
+
+static void print_document(const decode_bench *d, const decode_result *r) {
+    json_t *document = bench_document(), *cells = json_array();
+    const decode_arguments *a = d->a;
+    for (int s = 0; s < r->n_strategies; s++) {
+        for (int p = 0; p < r->n_prompts; p++) {
+            json_array_append_new(cells, json_cell(d, r, s, p));
+        }
+    }
+    const sereno_model_info *m = sereno_model_describe(d->model);
+    char seed[32];
+    snprintf(seed, sizeof seed, "%" PRIu64, a->sampler.seed);
+    json_object_set_new(document, "acceptance_is", json_string(a->synthetic ? "synthetic" : "real"));
+    json_object_set_new(document, "synthetic_acceptance", a->synthetic ? json_string(a->synthetic) : json_null());
+    json_object_set_new(document, "model",
+                        json_pack("{s:o, s:s, s:s, s:I}", "name", json_text(m->name, strlen(m->name)), "weight_type",
+                                  m->weight_type, "target_origin", m->origin, "parameters",
+                                  (json_int_t)m->n_parameters));
+    json_object_set_new(document, "settings",
+                        json_pack("{s:i, s:i, s:s, s:o}", "n_predict", a->n_predict, "repeats", a->repeats,
+                                  "first_seed", seed, "temperature", json_float(a->sampler.temperature)));
+    json_object_set_new(document, "cells", cells);
+    json_object_set_new(document, "ratios", json_ratios(d, r));
+    json_object_set_new(document, "abandoned",
+                        json_pack("{s:I, s:f, s:f, s:f}", "n", (json_int_t)r->n_abandoned, "us_p50", r->abandon_us.p50,
+                                  "us_p95", r->abandon_us.p95, "us_p99", r->abandon_us.p99));
+    json_object_set_new(document, "environment", json_environment(&a->machine, d->engine->ops->info(d->engine)));
+    print_json(document);
+}
+
+static double share_of(double part, double whole) {
+    return whole > 0 ? part / whole : 0;
+}
+
+static void print_row(const totals *t, const paired_ratio *ratio, const char *what, int width) {
+    const sereno_speculation_stats *s = &t->stats;
+    printf("  %-*s %7.1f", width, what, share_of(t->tokens, t->ms) * 1000);
+    if (ratio && ratio->n > 1) printf("  %5.2f [%.2f, %.2f]", ratio->point, ratio->lo, ratio->hi);
+    else if (ratio && ratio->n == 1) printf("  %5.2f %12s", ratio->point, "");
+    else printf("  %5s %12s", "1", "");
+    printf("  %5.2f  %4.0f %%  %4.0f %%  %5.2f", share_of(t->tokens, (double)s->passes),
+           100 * share_of((double)s->accepted_neural, (double)s->verified_neural),
+           100 * share_of((double)s->accepted_ngram, (double)s->verified_ngram), t->distinct);
+    printf("%s\n", t->different > 0 ? "  TEXT DIFFERS" : "");
+}
+
+static void print_strategy(const decode_bench *d, const decode_result *r, int s, int width) {
+    printf("\n%s\n", d->strategies.list[s].name);
+    for (int p = 0; p < r->n_prompts; p++) {
+        totals t = sum(r, s, p);
+        paired_ratio ratio = decode_ratio(r, s, p);
+        print_row(&t, s > 0 ? &ratio : NULL, d->prompts[p].name, width);
+    }
+    for (int p = 0; p < r->n_prompts && s > 0; p++) {
+        paired_ratio ratio;
+        char kind[KIND_MAX], label[KIND_MAX + 8];
+        if (!kind_ratio(d, r, s, p, &ratio)) continue;
+        kind_of(d->prompts[p].name, kind);
+        snprintf(label, sizeof label, "all %s", kind);
+        printf("  %-*s %7s  %5.2f [%.2f, %.2f]\n", width, label, "", ratio.point, ratio.lo, ratio.hi);
+    }
+    totals all = sum(r, s, -1);
+    paired_ratio ratio = decode_ratio_over(r, s, NULL);
+    print_row(&all, s > 0 ? &ratio : NULL, "all", width);
+}
+
+static void print_table(const decode_bench *d, const decode_result *r) {
+    const sereno_model_info *m = sereno_model_describe(d->model);
+    int width = 12;
+    for (int p = 0; p < r->n_prompts; p++) {
+        int length = (int)strlen(d->prompts[p].name);
+        if (length > width) width = length;
+    }
+    printf("%s (%s, origin %s), %d threads, -n %d, %d seeds from %" PRIu64 "\n", m->name, m->weight_type, m->origin,
+           d->a->machine.n_threads, d->a->n_predict, r->repeats, d->a->sampler.seed);
+    if (d->a->synthetic) printf("SYNTHETIC acceptance %s: the text is nonsense\n", d->a->synthetic);
+    printf("\n  %-*s %7s  %-18s  %5s  %6s  %6s  %s\n", width, "", "tok/s", "over the first", "a pass", "draft", "ngram",
+           "distinct 4-grams");
+    for (int s = 0; s < r->n_strategies; s++) {
+        print_strategy(d, r, s, width);
+    }
+    if (r->n_abandoned > 0) {
+        printf("\n%" PRIu64 " drafts abandoned; until the next subgraph began: p50 %.0f us, p95 %.0f us, p99 %.0f us\n",
+               r->n_abandoned, r->abandon_us.p50, r->abandon_us.p95, r->abandon_us.p99);
+    }
+}
+
+/* ---- The command ---- */
+
+static int count_different(const decode_result *r) {
+    int n = 0;
+    for (int s = 0; s < r->n_strategies; s++) {
+        n += sum(r, s, -1).different;
+    }
+    return n;
+}
+
+static int run_bench(const command_line *cl, const decode_arguments *a) {
+    decode_bench *d = calloc(1, sizeof *d);
+    decode_result result = {0};
+    if (!d) return fail(&(diagnostics){stderr, false, cl->command}, &(sereno_error){SERENO_ERR_NO_MEMORY, "no memory"});
+    d->a = a;
+    int code = strategies_parse(cl, a->strategies, &d->strategies);
+    if (!code && a->synthetic) code = synthetic_parse(cl, a->synthetic, &d->synthetic);
+    if (code || !bench_begin(&d->b, &a->common, cl->command)) {
+        free(d);
+        return code ? code : EXIT_FAILED;
+    }
+    int status = open_all(d);
+    if (!status) {
+        decode_strategy list[STRATEGIES_LIST_MAX];
+        for (int i = 0; i < d->strategies.n; i++) {
+            list[i] = strategy_for_bench(&d->strategies.list[i]);
+        }
+        decode_options o = {.engine = d->engine,
+                            .tokenizer = sereno_model_tokenizer(d->model),
+                            .strategies = list,
+                            .n_strategies = d->strategies.n,
+                            .prompts = d->prompts,
+                            .n_prompts = d->n_prompts,
+                            .repeats = a->repeats,
+                            .first_seed = a->sampler.seed,
+                            .max_tokens = a->n_predict,
+                            .sampler = a->sampler,
+                            .synthetic = a->synthetic ? &d->synthetic : NULL,
+                            .watch = bench_watch_of(&d->b)};
+        status = bench_decode(&o, &result, &d->b.err);
+    }
+    code = bench_measured(&d->b, status);
+    if (!code && a->common.json) print_document(d, &result);
+    else if (!code) print_table(d, &result);
+    if (!code && count_different(&result) > 0) {
+        err_set(&d->b.err, SERENO_ERR_INVALID, "texts differ between strategies, which is a bug: please report it");
+        code = fail(&d->b.diag, &d->b.err);
+    }
+    decode_result_free(&result);
+    close_all(d);
+    code = bench_end(&d->b, code);
+    free(d);
+    return code;
+}
+
+int cmd_bench_decode(int argc, char **argv) {
+    decode_arguments a = {.machine = machine_defaults(),
+                          .strategies = "plain,spec:draft=ngram,spec:draft=self:int4",
+                          .prompts = "bench/prompts",
+                          .repeats = 5,
+                          .n_predict = 256,
+                          .sampler = sereno_sampler_defaults()};
+    a.sampler.seed = 1;
+    const option options[] = {
+        {OPTION_HEADING, NULL, NULL, NULL, "what to compare", 0, 0, NULL, NULL},
+        {OPTION_TEXT, "-m, --model", "PATH", &a.model,
+         "GGUF file; default $SERENO_MODEL, else the model that tools/get-model fetched", 0, 0, NULL, NULL},
+        {OPTION_TEXT, "--strategies", "LIST", &a.strategies,
+         "separated by commas, each NAME or NAME:KEY=VALUE:... as explained below; all are compared with the first. "
+         "Default plain,spec:draft=ngram,spec:draft=self:int4",
+         0, 0, NULL, NULL},
+        {OPTION_TEXT, "--prompts", "PATH", &a.prompts,
+         "a file, or a folder of *.txt; default bench/prompts. The kind of a prompt is its name up to the first dash",
+         0, 0, NULL, NULL},
+        {OPTION_FLAG, "--raw", NULL, &a.raw, "continue the prompts as they are, without the model's chat template", 0,
+         0, NULL, NULL},
+        {OPTION_INT, "--repeats", "R", &a.repeats, "seeds of each prompt; default 5", 1, 1000, NULL, NULL},
+        {OPTION_INT, "-n, --predict", "N", &a.n_predict, "at most N tokens of answer; default 256", 2, 1 << 20, NULL,
+         NULL},
+        {OPTION_INT, "-c, --ctx-size", "N", &a.n_ctx, "context in tokens; default 4096 or the model's", 1, 1 << 24,
+         NULL, NULL},
+        {OPTION_TEXT, "--synthetic-acceptance", "RATES", &a.synthetic,
+         "accept by chance, whatever the model says: R1,R2,...[:ngram=R], probabilities of the draft's token at depth "
+         "1, "
+         "2, ... if its parent was accepted, and of an n-gram's (default 0.35). For pairs of models that no one has",
+         0, 0, NULL, NULL},
+        {OPTION_HEADING, NULL, NULL, NULL, "how to choose tokens", 0, 0, NULL, NULL},
+        {OPTION_FLOAT, "--temp, --temperature", "T", &a.sampler.temperature, "default 0.7", 0, 100, NULL, NULL},
+        {OPTION_INT, "--top-k", "K", &a.sampler.top_k, "default 40", 0, 1 << 24, NULL, NULL},
+        {OPTION_FLOAT, "--top-p", "P", &a.sampler.top_p, "default 0.95", 0, 1, NULL, NULL},
+        {OPTION_FLOAT, "--min-p", "P", &a.sampler.min_p, "default 0.05", 0, 1, NULL, NULL},
+        {OPTION_SEED, "-s, --seed", "N", &a.sampler.seed, "the first seed; default 1", 0, 0, NULL, NULL},
+        {OPTION_HEADING, NULL, NULL, NULL, "machine", 0, 0, NULL, NULL},
+        MACHINE_OPTIONS(a.machine),
+        COMMON_OPTIONS(a.common),
+        {0},
+    };
+    const command_line cl = {
+        "sereno bench decode", "tokens per second of several strategies, in turns, with the same seeds", "",
+        "  sereno bench decode -m model.gguf -t 2\n"
+        "  sereno bench decode --strategies plain,spec:draft=self:int4:batch=8 --prompts question.txt\n"
+        "  sereno bench decode -m big.gguf --strategies plain,spec:draft=small.gguf \\\n"
+        "      --synthetic-acceptance 0.7,0.65,0.6,0.55,0.5:ngram=0.35\n"
+        "\nA strategy is plain, or spec with these keys (values with ':' as in self:int4 are fine):\n"
+        "  draft=DRAFT           as --draft of sereno run\n"
+        "  draft-max=N batch=N   fixed, as --draft-max and --batch\n"
+        "  abandon=P             a pass of the draft is abandoned with this probability, at a boundary by chance\n"
+        "  fill=on|off           n-grams in places that the draft leaves free\n"
+        "  orders=2-8            lengths of n-grams\n"
+        "  prompt= rejected= trust= evict= decay= longest=on|off   refinements of the n-gram cache\n"
+        "\nRatios come with 95 % intervals: of a prompt over its seeds, of all over the prompts.\n",
+        options};
+    int n = options_parse(&cl, argc, argv, NULL, 0);
+    if (n < 0) return n == PARSED_HELP ? 0 : EXIT_USAGE;
+    int code = machine_check(&cl, &a.machine);
+    return code ? code : run_bench(&cl, &a);
+}

@@ -1,0 +1,164 @@
+#include "decode_strategies.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int unknown_value(const command_line *cl, const strategy *s, const char *key, const char *value,
+                         const char *allowed) {
+    return usage_error(cl, "strategy '%s': %s is '%s'; %s is needed", s->name, key, value, allowed);
+}
+
+/* A number up to the end of the text. */
+static bool parse_number(const char *text, double low, double high, double *out) {
+    char *end;
+    *out = strtod(text, &end);
+    return end != text && !*end && *out >= low && *out <= high;
+}
+
+static bool parse_switch(const char *text, bool *out) {
+    *out = strcmp(text, "on") == 0;
+    return *out || strcmp(text, "off") == 0;
+}
+
+static bool parse_orders(const char *text, sereno_ngram_options *out) {
+    return sscanf(text, "%d-%d", &out->order_min, &out->order_max) == 2 && out->order_min >= 2 &&
+           out->order_min <= out->order_max && out->order_max <= 8;
+}
+
+static int set_key(const command_line *cl, strategy *s, const char *key, const char *value) {
+    const struct {
+        const char *key;
+        bool *target;
+    } switches[] = {{"fill", &s->fill},
+                    {"prompt", &s->ngram.from_prompt},
+                    {"rejected", &s->ngram.from_rejected},
+                    {"trust", &s->ngram.trust},
+                    {"evict", &s->ngram.evict},
+                    {"decay", &s->ngram.decay},
+                    {"longest", &s->ngram.longest_first}};
+    double number;
+    for (size_t i = 0; i < sizeof switches / sizeof *switches; i++) {
+        if (strcmp(key, switches[i].key) != 0) continue;
+        return parse_switch(value, switches[i].target) ? 0 : unknown_value(cl, s, key, value, "on or off");
+    }
+    if (strcmp(key, "draft") == 0) {
+        s->draft.draft = value;
+    } else if (strcmp(key, "draft-max") == 0) {
+        if (!parse_number(value, 0, SERENO_DRAFT_MAX, &number)) return unknown_value(cl, s, key, value, "0 to 31");
+        s->draft.length = (int32_t)number;
+    } else if (strcmp(key, "batch") == 0) {
+        if (!parse_number(value, 1, SERENO_VERIFY_BATCH_MAX, &number)) {
+            return unknown_value(cl, s, key, value, "1, 2, 4, 8, 16 or 32");
+        }
+        s->draft.batch = (int32_t)number;
+    } else if (strcmp(key, "abandon") == 0) {
+        if (!parse_number(value, 0, 1, &s->abandon)) return unknown_value(cl, s, key, value, "a probability");
+    } else if (strcmp(key, "orders") == 0) {
+        if (!parse_orders(value, &s->ngram)) return unknown_value(cl, s, key, value, "a range within 2-8");
+    } else {
+        return usage_error(cl, "strategy '%s' has no key '%s'; --help lists them", s->name, key);
+    }
+    return 0;
+}
+
+/* Where the word at `at` ends: at a ':' that a key follows. The words of "self:int4" and "self:layers=K" do not end. */
+static char *word_end(char *at) {
+    for (char *colon = strchr(at, ':'); colon; colon = strchr(colon + 1, ':')) {
+        const char *next = colon + 1;
+        if (strncmp(next, "layers=", 7) == 0) continue;
+        size_t key = strspn(next, "abcdefghijklmnopqrstuvwxyz-");
+        if (key > 0 && next[key] == '=') return colon;
+    }
+    return at + strlen(at);
+}
+
+static int parse_strategy(const command_line *cl, const char *text, size_t size, strategy *s) {
+    sereno_speculation defaults = sereno_speculation_defaults();
+    *s = (strategy){.draft = draft_defaults(), .fill = true, .ngram = defaults.ngram};
+    if (size == 0) return usage_error(cl, "a strategy is empty");
+    if (size >= sizeof s->name) return usage_error(cl, "a strategy is longer than %zu bytes", sizeof s->name - 1);
+    memcpy(s->name, text, size);
+    memcpy(s->text, text, size);
+    char *at = s->text, *end = word_end(at);
+    for (bool first = true;; first = false) {
+        bool last = *end == '\0';
+        *end = '\0';
+        char *value = strchr(at, '=');
+        int code = 0;
+        if (first) {
+            if (strcmp(at, "plain") != 0 && strcmp(at, "spec") != 0) {
+                return usage_error(cl, "strategy '%s': '%s' is neither plain nor spec", s->name, at);
+            }
+            s->draft.strategy = strcmp(at, "plain") == 0 ? STRATEGY_PLAIN : STRATEGY_SPEC;
+        } else {
+            *value++ = '\0'; /* word_end saw it */
+            code = set_key(cl, s, at, value);
+        }
+        if (code || last) return code ? code : draft_check(cl, &s->draft);
+        at = end + 1;
+        end = word_end(at);
+    }
+}
+
+int strategies_parse(const command_line *cl, const char *text, strategy_list *out) {
+    out->n = 0;
+    for (const char *at = text;; at++) {
+        size_t size = strcspn(at, ",");
+        if (out->n == STRATEGIES_LIST_MAX) return usage_error(cl, "more than %d strategies", STRATEGIES_LIST_MAX);
+        int code = parse_strategy(cl, at, size, &out->list[out->n++]);
+        if (code) return code;
+        at += size;
+        if (!*at) return 0;
+    }
+}
+
+int synthetic_parse(const command_line *cl, const char *text, synthetic_acceptance *out) {
+    *out = (synthetic_acceptance){.ngram = 0.35f};
+    const char *at = text;
+    for (;;) {
+        char *end;
+        double rate = strtod(at, &end);
+        if (end == at || !(rate >= 0 && rate <= 1) || out->n_rates == SYNTHETIC_RATES_MAX) break;
+        out->rate[out->n_rates++] = (float)rate;
+        at = end;
+        if (*at == ',') {
+            at++;
+            continue;
+        }
+        static const char key[] = ":ngram=";
+        double ngram;
+        if (*at == '\0') return 0;
+        if (strncmp(at, key, strlen(key)) != 0 || !parse_number(at + strlen(key), 0, 1, &ngram)) break;
+        out->ngram = (float)ngram;
+        return 0;
+    }
+    return usage_error(cl,
+                       "--synthetic-acceptance is '%s'; up to %d probabilities separated by commas are needed, and "
+                       "perhaps :ngram=PROBABILITY",
+                       text, SYNTHETIC_RATES_MAX);
+}
+
+int strategies_open(strategy_list *strategies, const machine_options *machine, sereno_engine *target,
+                    const sereno_model *model, bool (*progress)(void *ctx, uint64_t done, uint64_t total),
+                    void *progress_ctx, sereno_error *err) {
+    int status = SERENO_OK;
+    for (int i = 0; i < strategies->n && !status; i++) {
+        strategy *s = &strategies->list[i];
+        status = draft_open_for(&s->draft, machine, target, model, progress, progress_ctx, &s->opened, err);
+        s->draft_name = draft_name(&s->draft, &s->opened);
+        s->opened.speculation.ngrams = s->fill;
+        s->opened.speculation.ngram = s->ngram;
+    }
+    return status;
+}
+
+void strategies_close(strategy_list *strategies) {
+    for (int i = 0; i < strategies->n; i++) {
+        draft_close_opened(&strategies->list[i].opened);
+    }
+}
+
+decode_strategy strategy_for_bench(const strategy *s) {
+    return (decode_strategy){
+        .name = s->name, .speculation = s->opened.plain ? NULL : &s->opened.speculation, .abandon = s->abandon};
+}
