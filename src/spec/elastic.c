@@ -149,8 +149,8 @@ static void ngram_reach(const elastic *el, const elastic_sequence *s, float *p) 
     float reach = 1;
     for (int32_t depth = 0; depth < PLANNER_DEPTHS; depth++) {
         ngram_match match = {.p = el->synthetic ? el->synthetic->ngram : 0};
-        if (!s->ngrams || reach < least_p) reach = 0;
-        else if (!el->synthetic && ngram_lookup(s->ngrams, tokens, n, &match, 1) == 0) reach = 0;
+        bool ends = !s->ngrams || reach < least_p;
+        if (ends || (!el->synthetic && ngram_lookup(s->ngrams, tokens, n, &match, 1) == 0)) reach = 0;
         reach *= match.p;
         p[depth] = reach;
         tokens[n++] = match.token;
@@ -246,6 +246,7 @@ static int32_t pick_candidates(elastic *el, elastic_sequence *const *set, int32_
         add_ngrams(el, best.s, best.node);
     }
     int32_t n_wanted = planner_batch(&el->planner, n, p, n_picked, bounds) - n;
+    assert(n_wanted >= 0);
     while (n_picked > n_wanted) {
         n_picked--;
         out[n_picked].s->tree.list[out[n_picked].node].input = -1;

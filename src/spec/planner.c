@@ -176,7 +176,8 @@ static double catching_up_us(const planner *p, const draft_state *s) {
     if (whole > 0) us += whole * pass_us(&p->draft, SERENO_PREFILL_BATCH_MAX, s->context);
     int32_t to_come = s->committed > TOKENS_TO_COME ? s->committed : TOKENS_TO_COME;
     if (to_come > s->remaining) to_come = s->remaining;
-    return us / (1 + to_come / TOKENS_A_STEP);
+    int32_t n_steps = 1 + to_come / TOKENS_A_STEP;
+    return us / n_steps;
 }
 
 /* Whether some number of further drafted tokens is worth its time. */

@@ -106,7 +106,6 @@ static void test_what_it_says(void **state) {
             for (int32_t n = n_kept + 1; n <= n_kept + 1 + (int32_t)rng_below(&r, 6) && draft_has_room(&d, n); n++) {
                 if (kind != OWN && n == n_kept + 1) n_held = n_kept;
                 follow(&d, path, n, n_kept, n_held < n - 1 ? n_held : n - 1);
-                n_held = (int32_t)d.held.n;
                 int32_t last, status;
                 do {
                     sereno_error error = {0};
