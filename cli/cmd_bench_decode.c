@@ -178,7 +178,7 @@ static bool kind_ratio(const decode_bench *d, const decode_result *r, int strate
     for (int i = 0; i < d->n_prompts; i++) {
         kind_of(d->prompts[i].name, other);
         include[i] = strcmp(kind, other) == 0;
-        if (include[i] && i < first) return false;
+        if (i < first && include[i]) return false;
     }
     *out = decode_ratio_over(r, strategy, include);
     return true;

@@ -149,8 +149,8 @@ static void ngram_reach(const elastic *el, const elastic_sequence *s, float *p) 
     float reach = 1;
     for (int32_t depth = 0; depth < PLANNER_DEPTHS; depth++) {
         ngram_match match = {.p = el->synthetic ? el->synthetic->ngram : 0};
-        if (!s->ngrams || reach < least_p) reach = 0;
-        else if (!el->synthetic && ngram_lookup(s->ngrams, tokens, n, &match, 1) == 0) reach = 0;
+        bool ends = !s->ngrams || reach < least_p;
+        if (ends || (!el->synthetic && ngram_lookup(s->ngrams, tokens, n, &match, 1) == 0)) reach = 0;
         reach *= match.p;
         p[depth] = reach;
         tokens[n++] = match.token;
@@ -246,6 +246,7 @@ static int32_t pick_candidates(elastic *el, elastic_sequence *const *set, int32_
         add_ngrams(el, best.s, best.node);
     }
     int32_t n_wanted = planner_batch(&el->planner, n, p, n_picked, bounds) - n;
+    assert(n_wanted >= 0);
     while (n_picked > n_wanted) {
         n_picked--;
         out[n_picked].s->tree.list[out[n_picked].node].input = -1;
@@ -348,8 +349,11 @@ static void judge(elastic *el, elastic_sequence *s, int32_t node, int32_t token)
         if (c->source == CANDIDATE_NGRAM) s->stats.accepted_ngram++;
         else s->stats.accepted_neural++;
     }
-    s->stats.tried_at[depth - 1] += tried;
-    s->stats.accepted_at[depth - 1] += accepted;
+    if (tried) { /* else the children may lie deeper than a pass reaches: proposed after its last place was taken */
+        assert(depth <= SERENO_DRAFT_MAX);
+        s->stats.tried_at[depth - 1]++;
+        s->stats.accepted_at[depth - 1] += accepted;
+    }
     if (first) {
         bool second_right = second && second->token == token;
         planner_saw_choice(&el->planner, first->lead, first->depth, first->token == token, second, second_right);

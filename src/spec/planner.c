@@ -148,7 +148,7 @@ static void worth_add(worth *w, const planner *p, float probability, const seren
     w->expected += (double)probability;
     /* Up to the smallest batch places are paid for in any case. */
     double value = w->expected - w->rate * p->verify_us[w->n < b->batch_min ? b->batch_min : w->n];
-    if (value <= w->best) return;
+    if (!(value > w->best)) return; /* nor where it is not a number */
     w->best = value;
     w->batch = w->n;
 }
@@ -176,7 +176,8 @@ static double catching_up_us(const planner *p, const draft_state *s) {
     if (whole > 0) us += whole * pass_us(&p->draft, SERENO_PREFILL_BATCH_MAX, s->context);
     int32_t to_come = s->committed > TOKENS_TO_COME ? s->committed : TOKENS_TO_COME;
     if (to_come > s->remaining) to_come = s->remaining;
-    return us / (1 + to_come / TOKENS_A_STEP);
+    int32_t n_steps = 1 + to_come / TOKENS_A_STEP;
+    return us / n_steps;
 }
 
 /* Whether some number of further drafted tokens is worth its time. */

@@ -81,7 +81,8 @@ static void test_prefix_is_reused(void **state) {
         request.n_prompt = n;
         assert_ok(sereno_generate(f.generator, &request, &a, err));
         sereno_generator_close(&fresh.generator);
-        assert_ok(sereno_generator_open(fresh.engine, sereno_model_tokenizer(fresh.model), 1, NULL, &fresh.generator, err));
+        assert_ok(
+            sereno_generator_open(fresh.engine, sereno_model_tokenizer(fresh.model), 1, NULL, &fresh.generator, err));
         assert_ok(sereno_generate(fresh.generator, &request, &b, err));
         assert_same(&a, &b);
         assert_int_equal(b.n_prefilled, n);

@@ -136,13 +136,101 @@ static void test_check_names_the_range(void **state) {
     assert_ok(sereno_sampler_check(&s, err));
 }
 
+static sereno_sampler random_settings(rng *r) {
+    return (sereno_sampler){.temperature = rng_below(r, 4) ? 0.1f + (float)rng_below(r, 30) / 10 : 0,
+                            .top_k = (int32_t)rng_below(r, VOCAB + 10),
+                            .top_p = rng_below(r, 3) ? (float)rng_below(r, 100) / 100 + 0.005f : 1,
+                            .min_p = rng_below(r, 3) ? (float)rng_below(r, 100) / 100 + 0.005f : 0,
+                            .seed = rng_u64(r)};
+}
+
+/* However many are asked for, they are the first of one ranking, which begins with the choice. */
+static void test_ranked(void **state) {
+    (void)state;
+    sereno_candidates *c = open_candidates(VOCAB);
+    rng r = {test_seed()};
+    for (int trial = 0; trial < 3000; trial++) {
+        sereno_sampler s = random_settings(&r);
+        float logits[VOCAB];
+        bool allowed[VOCAB];
+        sereno_choice all[VOCAB + 5], some[VOCAB + 5];
+        random_logits(&r, logits);
+        for (uint32_t i = rng_below(&r, 10); i > 0; i--) {
+            logits[rng_below(&r, VOCAB)] = rng_below(&r, 2) ? NAN : logits[rng_below(&r, VOCAB)]; /* ties too */
+        }
+        int32_t chosen = sereno_sample(&s, logits, trial, c),
+                n = sereno_sample_ranked(&s, logits, trial, c, all, VOCAB + 5);
+        assert_in_range(n, 1, VOCAB);
+        assert_int_equal(all[0].token, chosen);
+        for (int32_t i = 1; i < n; i++) {
+            assert_true(all[i - 1].value >= all[i].value);
+            for (int32_t j = 0; j < i; j++) {
+                assert_int_not_equal(all[i].token, all[j].token);
+            }
+        }
+        int32_t wanted = 1 + (int32_t)rng_below(&r, VOCAB),
+                n_some = sereno_sample_ranked(&s, logits, trial, c, some, wanted);
+        assert_int_equal(n_some, wanted < n ? wanted : n);
+        for (int32_t i = 0; i < n_some; i++) {
+            assert_int_equal(some[i].token, all[i].token);
+            assert_true(some[i].value == all[i].value);
+        }
+        random_logits(&r, logits);
+        if (s.temperature == 0) continue;
+        allowed_set(&s, logits, allowed);
+        n = sereno_sample_ranked(&s, logits, trial, c, all, VOCAB);
+        for (int32_t i = 0; i < n; i++) {
+            assert_true(allowed[all[i].token]);
+        }
+    }
+    sereno_candidates_close(&c);
+}
+
+/* The second is what would be chosen if the first were not there, and so on. */
+static void test_ranked_is_what_would_be_chosen_next(void **state) {
+    (void)state;
+    sereno_candidates *c = open_candidates(VOCAB);
+    rng r = {test_seed()};
+    for (int trial = 0; trial < 500; trial++) {
+        sereno_sampler s = {.temperature = rng_below(&r, 4) ? 0.1f + (float)rng_below(&r, 30) / 10 : 0,
+                            .top_p = 1,
+                            .seed = rng_u64(&r)};
+        float logits[VOCAB];
+        sereno_choice all[VOCAB];
+        random_logits(&r, logits);
+        int32_t n = sereno_sample_ranked(&s, logits, trial, c, all, VOCAB);
+        assert_int_equal(n, VOCAB);
+        for (int32_t i = 0; i < n; i++) {
+            assert_int_equal(sereno_sample(&s, logits, trial, c), all[i].token);
+            logits[all[i].token] = -INFINITY;
+        }
+        assert_int_equal(sereno_sample_ranked(&s, logits, trial, c, all, VOCAB), 0);
+    }
+    sereno_candidates_close(&c);
+}
+
+/* At temperature 0 values are logits, nothing is narrowed, and of equal ones the lower id comes first. */
+static void test_ranked_greedy(void **state) {
+    (void)state;
+    sereno_candidates *c = open_candidates(5);
+    const float logits[5] = {1, 3, -2, 3, NAN};
+    const sereno_sampler s = {.temperature = 0, .top_k = 1, .top_p = 0.1f, .min_p = 1};
+    const sereno_choice wanted[] = {{1, 3}, {3, 3}, {0, 1}, {2, -2}};
+    sereno_choice out[5];
+    assert_int_equal(sereno_sample_ranked(&s, logits, 0, c, out, 5), 4);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(out[i].token, wanted[i].token);
+        assert_true(out[i].value == wanted[i].value);
+    }
+    sereno_candidates_close(&c);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_greedy),
-        cmocka_unit_test(test_only_allowed_tokens),
-        cmocka_unit_test(test_distribution),
-        cmocka_unit_test(test_bad_numbers),
-        cmocka_unit_test(test_check_names_the_range),
+        cmocka_unit_test(test_greedy),        cmocka_unit_test(test_only_allowed_tokens),
+        cmocka_unit_test(test_distribution),  cmocka_unit_test(test_bad_numbers),
+        cmocka_unit_test(test_ranked),        cmocka_unit_test(test_ranked_is_what_would_be_chosen_next),
+        cmocka_unit_test(test_ranked_greedy), cmocka_unit_test(test_check_names_the_range),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,405 @@
+/* The planner against engines that are nothing but a time table. Rules are tested, not its constants. */
+#include <math.h>
+#include <string.h>
+
+#include "planner.h"
+#include "rng.h"
+#include "support.h"
+
+/* What passes take: microseconds of the first token, and of each further one. */
+typedef struct timed_engine {
+    sereno_engine base;
+    sereno_engine_info info;
+    double first_us, next_us;
+} timed_engine;
+
+static const sereno_engine_info *timed_info(const sereno_engine *e) {
+    return &((const timed_engine *)(const void *)e)->info;
+}
+
+static double timed_pass_us(const sereno_engine *e, int32_t n_tokens, int32_t context) {
+    const timed_engine *t = (const timed_engine *)(const void *)e;
+    assert_in_range(n_tokens, 1, SERENO_PREFILL_BATCH_MAX); /* what the contract allows to ask for */
+    assert_true(context >= 1);
+    return t->first_us + t->next_us * (n_tokens - 1);
+}
+
+static const sereno_engine_ops timed_ops = {.info = timed_info, .pass_us = timed_pass_us};
+
+static timed_engine make_engine(double first_us, double next_us) {
+    return (timed_engine){.base.ops = &timed_ops, .first_us = first_us, .next_us = next_us};
+}
+
+static const sereno_bounds widest = {
+    .may_draft = true, .draft_max = SERENO_DRAFT_MAX, .batch_min = 1, .batch_max = SERENO_VERIFY_BATCH_MAX};
+
+/* `p`: of each token to be accepted if the one before is. */
+static draft_state make_state(int32_t drafted, float p) {
+    draft_state s = {.drafted = drafted,
+                     .behind = 1,
+                     .context = 100,
+                     .depth_max = SERENO_DRAFT_MAX,
+                     .remaining = 1000,
+                     .committed = 1000};
+    for (int32_t i = 0; i < drafted; i++) {
+        s.p[i] = (i > 0 ? s.p[i - 1] : 1) * p;
+    }
+    return s;
+}
+
+/* ---- Whatever comes in ---- */
+
+static double odd_number(rng *r) {
+    const double odd[] = {NAN, INFINITY, -INFINITY, 0, -1, 1e-300, 1e300};
+    uint32_t i = rng_below(r, 14);
+    return i < 7 ? odd[i] : 1 + rng_below(r, 10000);
+}
+
+static sereno_bounds random_bounds(rng *r) {
+    sereno_bounds b = {.may_draft = rng_below(r, 8) > 0, .draft_max = (int32_t)rng_below(r, SERENO_DRAFT_MAX + 1)};
+    b.draft_min = (int32_t)rng_below(r, (uint32_t)b.draft_max + 1);
+    uint32_t largest = rng_below(r, SERENO_BATCHES);
+    b.batch_max = 1 << largest;
+    b.batch_min = 1 << rng_below(r, largest + 1);
+    return b;
+}
+
+static void tell_something(planner *p, rng *r, double (*number)(rng *r)) {
+    pass_costs *of = rng_below(r, 2) ? &p->target : &p->draft;
+    int32_t lead = planner_lead((float)rng_below(r, 100) / 8), depth = 1 + (int32_t)rng_below(r, SERENO_DRAFT_MAX);
+    switch (rng_below(r, 4)) {
+    case 0: planner_saw_pass(p, of, 1 + (int32_t)rng_below(r, 5000), 100, number(r)); break;
+    case 1: planner_saw_step(p, 1 + (int32_t)rng_below(r, 32)); break;
+    case 2: planner_saw_abandoned(p, number(r)); break;
+    default: planner_saw_choice(p, lead, depth, rng_below(r, 2), rng_below(r, 2), rng_below(r, 2)); break;
+    }
+}
+
+static int32_t falling_probabilities(rng *r, float *out) {
+    int32_t n = (int32_t)rng_below(r, SERENO_VERIFY_BATCH_MAX);
+    float p = 1;
+    for (int32_t i = 0; i < n; i++) {
+        out[i] = p *= 0.5f + 0.5f * fabsf(rng_signed_unit(r));
+    }
+    return n;
+}
+
+static void check_decisions(planner *p, rng *r) {
+    float probabilities[SERENO_VERIFY_BATCH_MAX] = {0};
+    sereno_bounds b = random_bounds(r);
+    draft_state s = make_state((int32_t)rng_below(r, SERENO_DRAFT_MAX), fabsf(rng_signed_unit(r)));
+    s.depth_max = (int32_t)rng_below(r, SERENO_DRAFT_MAX + 1);
+    s.behind = 1 + (int32_t)rng_below(r, 5000);
+    s.remaining = 1 + (int32_t)rng_below(r, 5000);
+    s.committed = (int32_t)rng_below(r, 5000);
+    float reach = 1;
+    for (int32_t i = 0; i < PLANNER_DEPTHS; i++) {
+        s.ngram_p[i] = reach *= fabsf(rng_signed_unit(r));
+    }
+    planner_begin_step(p, s.context);
+    bool may = p->draft.engine && b.may_draft && s.drafted < b.draft_max && s.drafted < s.depth_max;
+    bool more = planner_draft_more(p, &s, &b);
+    if (more) assert_true(may);
+    if (may && s.drafted < b.draft_min) assert_true(more);
+    int32_t n_roots = 1 + (int32_t)rng_below(r, 8), n = falling_probabilities(r, probabilities);
+    int32_t most = n_roots + n < b.batch_max ? n_roots + n : b.batch_max;
+    int32_t batch = planner_batch(p, n_roots, probabilities, n, &b);
+    assert_in_range(batch, n_roots, most > n_roots ? most : n_roots);
+    for (int32_t lead = 0; lead < PLANNER_LEADS; lead++) {
+        float first = planner_first_q(p, lead), second = planner_second_q(p, lead);
+        assert_true(first >= 0 && first <= 1 && second >= 0 && second <= 1);
+    }
+}
+
+static void test_decisions_lie_within_bounds(void **state) {
+    (void)state;
+    rng r = {test_seed()};
+    for (int trial = 0; trial < 200; trial++) {
+        timed_engine target = make_engine(odd_number(&r), odd_number(&r)), draft = make_engine(odd_number(&r), 0);
+        planner p;
+        planner_init(&p, &target.base, rng_below(&r, 4) ? &draft.base : NULL);
+        for (int i = 0; i < 200; i++) {
+            if (p.draft.engine) tell_something(&p, &r, odd_number);
+            check_decisions(&p, &r);
+        }
+    }
+}
+
+static void test_classes_of_leads(void **state) {
+    (void)state;
+    assert_int_equal(planner_lead(0), 0);
+    assert_int_equal(planner_lead(INFINITY), PLANNER_LEADS - 1);
+    assert_in_range(planner_lead(NAN), 0, PLANNER_LEADS - 1);
+    for (int i = 0; i < 2000; i++) {
+        assert_true(planner_lead((float)i / 100) <= planner_lead((float)(i + 1) / 100));
+    }
+}
+
+static void test_index_of_batches(void **state) {
+    (void)state;
+    for (int32_t n = 1; n <= SERENO_VERIFY_BATCH_MAX; n++) {
+        int32_t i = planner_batch_index(n);
+        assert_in_range(i, 0, SERENO_BATCHES - 1);
+        assert_true(1 << i >= n && (i == 0 || 1 << (i - 1) < n));
+    }
+}
+
+/* ---- The batch ---- */
+
+/* Expected time of a pass with n tokens and what pads it. */
+static double batch_us(const planner *p, int32_t n, int32_t batch_min) {
+    int32_t computed = n > batch_min ? n : batch_min;
+    return timed_pass_us(p->target.engine, computed, 1) * p->target.factor[planner_batch_index(computed)];
+}
+
+static double ordinary_number(rng *r) {
+    return 1 + rng_below(r, 10000);
+}
+
+/*
+ * There is a price of time, at least what plain decoding makes of it, at which no other batch within the bounds is
+ * worth more than the one chosen.
+ */
+static void test_the_batch_is_the_best(void **state) {
+    (void)state;
+    rng r = {test_seed()};
+    for (int trial = 0; trial < 2000; trial++) {
+        timed_engine target = make_engine(1 + rng_below(&r, 1000), rng_below(&r, 100)), draft = make_engine(10, 10);
+        float probabilities[SERENO_VERIFY_BATCH_MAX] = {0};
+        planner p;
+        planner_init(&p, &target.base, &draft.base);
+        for (uint32_t i = rng_below(&r, 50); i > 0; i--) {
+            tell_something(&p, &r, ordinary_number);
+        }
+        planner_begin_step(&p, 100);
+        sereno_bounds b = random_bounds(&r);
+        int32_t n_roots = 1 + (int32_t)rng_below(&r, (uint32_t)b.batch_max),
+                n = falling_probabilities(&r, probabilities);
+        int32_t batch = planner_batch(&p, n_roots, probabilities, n, &b);
+        double low = n_roots / batch_us(&p, n_roots, 1), high = INFINITY, expected = 0, chosen = 0;
+        for (int32_t i = 0; i < batch - n_roots; i++) {
+            chosen += (double)probabilities[i];
+        }
+        for (int32_t other = n_roots; other <= n_roots + n && other <= b.batch_max; other++) {
+            if (other > n_roots) expected += (double)probabilities[other - n_roots - 1];
+            double more = expected - chosen, us = batch_us(&p, other, b.batch_min) - batch_us(&p, batch, b.batch_min);
+            if (us > 0) low = fmax(low, more / us);
+            if (us < 0) high = fmin(high, more / us);
+            if (us == 0) assert_true(more <= 1e-9);
+        }
+        if (low > high * (1 + 1e-9)) fail_msg("%d of %d tokens are not the best at any price", batch, n_roots + n);
+    }
+}
+
+/* Places up to the smallest batch cost nothing more, so none stays free while there are candidates. */
+static void test_places_that_are_padded_are_filled(void **state) {
+    (void)state;
+    timed_engine target = make_engine(100, 100);
+    const float p[SERENO_VERIFY_BATCH_MAX] = {1e-3f, 1e-3f, 1e-3f, 1e-3f, 1e-3f, 1e-3f, 1e-3f, 1e-3f, 1e-3f};
+    planner plan;
+    planner_init(&plan, &target.base, NULL);
+    planner_begin_step(&plan, 100);
+    sereno_bounds b = widest;
+    assert_int_equal(planner_batch(&plan, 1, p, 9, &b), 1);
+    b.batch_min = 8;
+    assert_int_equal(planner_batch(&plan, 1, p, 9, &b), 8);
+    assert_int_equal(planner_batch(&plan, 1, p, 3, &b), 4);
+    assert_int_equal(planner_batch(&plan, 1, p, 0, &b), 1);
+    assert_int_equal(planner_batch(&plan, 9, p, 9, &b), 9);
+}
+
+/* Without a time to go by nothing is verified on suspicion. */
+static void test_times_that_are_no_numbers(void **state) {
+    (void)state;
+    const double odd[] = {NAN, INFINITY, 0};
+    const float p[] = {0.9f, 0.8f, 0.7f};
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        timed_engine target = make_engine(odd[i], 0), draft = make_engine(10, 0);
+        planner plan;
+        planner_init(&plan, &target.base, &draft.base);
+        planner_begin_step(&plan, 100);
+        assert_int_equal(planner_batch(&plan, 1, p, 3, &widest), 1);
+    }
+}
+
+/* ---- The draft ---- */
+
+enum { STEPS_MAX = 100000 };
+
+typedef struct simulation {
+    timed_engine target, draft;
+    planner planner;
+    int32_t length[STEPS_MAX]; /* tokens drafted, by step */
+    int32_t n;
+} simulation;
+
+static simulation *start(double draft_us) {
+    static simulation s;
+    s = (simulation){.target = make_engine(100, 2), .draft = make_engine(draft_us, draft_us / 10)};
+    planner_init(&s.planner, &s.target.base, &s.draft.base);
+    return &s;
+}
+
+/* A step of a draft that is always right, or never; returns how much it drafted. */
+static int32_t step(simulation *s, bool right) {
+    planner *p = &s->planner;
+    const int32_t lead = planner_lead(2);
+    float q = planner_first_q(p, lead), probabilities[SERENO_DRAFT_MAX];
+    draft_state at = make_state(0, 1);
+    planner_begin_step(p, at.context);
+    while (planner_draft_more(p, &at, &widest)) {
+        planner_saw_pass(p, &p->draft, 1, at.context, s->draft.first_us);
+        at.p[at.drafted] = probabilities[at.drafted] = (at.drafted > 0 ? at.p[at.drafted - 1] : 1) * q;
+        at.drafted++;
+    }
+    int32_t n = planner_batch(p, 1, probabilities, at.drafted, &widest), n_accepted = right ? n - 1 : 0;
+    planner_saw_pass(p, &p->target, n, at.context, timed_pass_us(&s->target.base, n, at.context));
+    for (int32_t i = 0; i < at.drafted && i <= n_accepted; i++) {
+        planner_saw_choice(p, lead, i + 1, right, false, false);
+    }
+    planner_saw_step(p, 1 + n_accepted);
+    assert_true(s->n < STEPS_MAX);
+    return s->length[s->n++] = at.drafted;
+}
+
+static double mean_length(const simulation *s, int32_t from, int32_t to) {
+    double sum = 0;
+    for (int32_t i = from; i < to; i++) {
+        sum += s->length[i];
+    }
+    return sum / (to - from);
+}
+
+static void test_a_draft_that_is_right_gets_longer(void **state) {
+    (void)state;
+    simulation *s = start(10);
+    for (int i = 0; i < 2000; i++) {
+        step(s, true);
+    }
+    print_message("%.1f tokens at first, then %.1f\n", mean_length(s, 0, 20), mean_length(s, 1900, 2000));
+    assert_true(mean_length(s, 1900, 2000) > mean_length(s, 0, 20));
+}
+
+/* Trials come after waiting, and the waits get longer up to a limit. */
+static void test_a_draft_that_is_wrong_is_given_up_and_tried_again(void **state) {
+    (void)state;
+    simulation *s = start(30);
+    for (int i = 0; i < 20000; i++) {
+        step(s, false);
+    }
+    int32_t n_waits = 0, waited = 0, longest = 0, shortest_of_late = INT32_MAX;
+    int32_t first_wait = 0;
+    for (int32_t i = 0; i < s->n; i++) {
+        if (s->length[i] == 0) {
+            waited++;
+            continue;
+        }
+        if (waited > 1) { /* a wait has ended */
+            assert_true(waited >= longest);
+            if (n_waits == 0) first_wait = waited;
+            if (n_waits > 8) shortest_of_late = waited;
+            longest = waited;
+            n_waits++;
+        }
+        waited = 0;
+    }
+    print_message("%d waits, %d to %d steps\n", n_waits, first_wait, longest);
+    assert_true(n_waits > 9 && longest > 4 * first_wait && shortest_of_late <= longest);
+    assert_true(mean_length(s, 10000, 20000) < 0.05);
+}
+
+static void test_a_draft_comes_back(void **state) {
+    (void)state;
+    for (int32_t n_wrong = 100; n_wrong <= 10000; n_wrong *= 10) {
+        simulation *s = start(30);
+        for (int32_t i = 0; i < n_wrong; i++) {
+            step(s, false);
+        }
+        int32_t n_steps = 0, in_a_row = 0;
+        while (in_a_row < 200) {
+            in_a_row = step(s, true) > 0 ? in_a_row + 1 : 0;
+            n_steps++;
+            assert_true(n_steps < 50000);
+        }
+        print_message("wrong for %d steps, back after %d\n", n_wrong, n_steps - in_a_row);
+    }
+}
+
+/* A pass that took no time, or a clock that failed, is not remembered for good. */
+static void test_bad_times_are_forgotten(void **state) {
+    (void)state;
+    const double odd[] = {NAN, INFINITY, -INFINITY, 0, -5};
+    simulation *s = start(10);
+    for (int i = 0; i < 1000; i++) {
+        double us = odd[i % 5];
+        planner_saw_pass(&s->planner, i % 2 ? &s->planner.target : &s->planner.draft, 1 + i % 32, 100, us);
+        if (i > 500) planner_saw_abandoned(&s->planner, us);
+        step(s, true);
+    }
+    for (int i = 0; i < 1000; i++) {
+        step(s, true);
+    }
+    assert_true(mean_length(s, 1900, 2000) > SERENO_DRAFT_MAX / 4.0);
+}
+
+/* Catching up with a long prompt is worth it for a long answer only. */
+static void test_a_draft_that_is_far_behind(void **state) {
+    (void)state;
+    timed_engine target = make_engine(100, 2), draft = make_engine(20, 10);
+    draft_state s = make_state(0, 1);
+    s.behind = 3000;
+    const int32_t lengths[] = {2, 2000000};
+    for (int i = 0; i < 2; i++) {
+        planner p;
+        planner_init(&p, &target.base, &draft.base);
+        planner_begin_step(&p, s.context);
+        s.remaining = s.committed = lengths[i];
+        assert_int_equal(planner_draft_more(&p, &s, &widest), i);
+    }
+}
+
+static void test_bounds_win(void **state) {
+    (void)state;
+    timed_engine target = make_engine(1000, 0), cheap = make_engine(1, 0), dear = make_engine(10000, 0);
+    draft_state s = make_state(3, 1);
+    planner p;
+    planner_init(&p, &target.base, &cheap.base);
+    planner_begin_step(&p, 100);
+    assert_true(planner_draft_more(&p, &s, &widest));
+    sereno_bounds b = widest;
+    b.may_draft = false;
+    assert_false(planner_draft_more(&p, &s, &b));
+    b = widest;
+    b.draft_max = 3;
+    assert_false(planner_draft_more(&p, &s, &b));
+    s.depth_max = 3;
+    assert_false(planner_draft_more(&p, &s, &widest));
+    s = make_state(3, 1);
+    planner_init(&p, &target.base, &dear.base);
+    planner_begin_step(&p, 100);
+    p.trial_steps = 0;
+    assert_false(planner_draft_more(&p, &s, &widest));
+    b = widest;
+    b.draft_min = 4;
+    assert_true(planner_draft_more(&p, &s, &b));
+    planner_init(&p, &target.base, NULL);
+    assert_false(planner_draft_more(&p, &s, &b));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_decisions_lie_within_bounds),
+        cmocka_unit_test(test_classes_of_leads),
+        cmocka_unit_test(test_index_of_batches),
+        cmocka_unit_test(test_the_batch_is_the_best),
+        cmocka_unit_test(test_places_that_are_padded_are_filled),
+        cmocka_unit_test(test_times_that_are_no_numbers),
+        cmocka_unit_test(test_a_draft_that_is_right_gets_longer),
+        cmocka_unit_test(test_a_draft_that_is_wrong_is_given_up_and_tried_again),
+        cmocka_unit_test(test_a_draft_comes_back),
+        cmocka_unit_test(test_bad_times_are_forgotten),
+        cmocka_unit_test(test_a_draft_that_is_far_behind),
+        cmocka_unit_test(test_bounds_win),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
