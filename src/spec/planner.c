@@ -75,10 +75,15 @@ int32_t planner_batch_index(int32_t n) {
     return i;
 }
 
+/* More tokens than a pass takes, which a draft may be behind, are several passes. */
 static double pass_us(const pass_costs *t, int32_t n_tokens, int32_t context) {
+    double us = 0;
+    for (; n_tokens > SERENO_PREFILL_BATCH_MAX; n_tokens -= SERENO_PREFILL_BATCH_MAX) {
+        us += t->engine->ops->pass_us(t->engine, SERENO_PREFILL_BATCH_MAX, context);
+    }
     int32_t index = planner_batch_index(n_tokens);
     double factor = index < SERENO_BATCHES ? t->factor[index] : 1;
-    return t->engine->ops->pass_us(t->engine, n_tokens, context) * factor;
+    return us + t->engine->ops->pass_us(t->engine, n_tokens, context) * factor;
 }
 
 /* Moves an estimate towards what was seen, by a share of the way; one pass that was held up says little. */
@@ -90,8 +95,9 @@ static void approach(double *estimate, double seen, double share) {
 
 void planner_saw_pass(planner *p, pass_costs *t, int32_t n_tokens, int32_t context, double us) {
     int32_t index = planner_batch_index(n_tokens);
+    if (index >= SERENO_BATCHES) return; /* prefill */
     double seen = us / pass_us(t, n_tokens, context);
-    if (index >= SERENO_BATCHES || !isfinite(seen) || seen <= 0) return; /* prefill, or no estimate */
+    if (!isfinite(seen) || seen <= 0) return; /* no estimate */
     if (p->slowness == 0) p->slowness = seen;
     approach(&t->factor[index], t->factor[index] * seen / p->slowness, 0.03);
     approach(&p->slowness, seen, 0.2);
