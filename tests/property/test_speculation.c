@@ -105,7 +105,7 @@ static void open_drafts(fixture *f, check_engine *e, int32_t n_layers) {
 static fixture open_fixture(sereno_model *model, sereno_model *other) {
     static const char words[] = "Speculation proposes what may follow; verification keeps what would have followed "
                                 "anyway. What may follow is proposed, and what would have followed is kept.";
-    static const int n_threads[2] = {1, 3};
+    static const int n_threads[2] = {1, 2};
     fixture f = {.model = model, .other = other, .n_engines = 2};
     f.reference = open_engine(model, 1, NULL, N_CTX, 1);
     for (int i = 0; i < f.n_engines; i++) {
@@ -189,8 +189,8 @@ static void test_few(void **state) {
 
 static void test_many(void **state) {
     (void)state;
-    check(open_random_model("tiny", "f16"), open_random_model("tiny", "q4_0"), 5000, 24);
-    check(open_random_model("tiny", "q4_1"), open_random_model("tiny", "f16"), 5000, 24);
+    check(open_random_model("tiny", "f16"), open_random_model("tiny", "q4_0"), 2000, 24);
+    check(open_random_model("tiny", "q4_1"), open_random_model("tiny", "f16"), 8000, 24);
 }
 
 static void test_real(void **state) {
@@ -265,11 +265,12 @@ static void test_differences_are_found(void **state) {
 static void test_trials_can_be_repeated(void **state) {
     (void)state;
     fixture f = open_fixture(open_random_model("tiny", "q4_1"), NULL);
-    check_options o = options_of(&f, 40);
+    enum { TRIALS = 16 };
+    check_options o = options_of(&f, TRIALS);
     check_result a, b, all;
     check_counts sum = {0};
     assert_ok(check_exactness(&o, &all, err));
-    for (uint64_t k = 40; k-- > 0;) {
+    for (uint64_t k = TRIALS; k-- > 0;) {
         check_options one = o;
         one.first_trial = k;
         one.trials = 1;
