@@ -90,7 +90,7 @@ static int open_all(bench_command *b, const check_arguments *a, opened *o) {
     o->n_engines = a->machine.n_threads > 1 ? ENGINES : 1;
     name_drafts(a, o);
     int status = open_engine(b, a, o, 1, 1, &o->reference);
-    for (int i = 0; i < o->n_engines && !status; i++) {
+    for (int i = 0; i < ENGINES && i < o->n_engines && !status; i++) {
         status = open_engine(b, a, o, n_threads[i], SEQUENCES, &o->engines[i].engine);
         if (!status) status = open_drafts(b, o, i);
     }

@@ -151,11 +151,12 @@ static int append_slice(rng *r, const sereno_tokens *text, int32_t n, sereno_tok
 
 /* The same few tokens again and again, so that n-grams hit. */
 static int append_repeated(rng *r, int32_t n_vocab, int32_t n, sereno_tokens *out, sereno_error *err) {
-    size_t start = out->n;
-    int32_t period = between(r, 1, 9);
-    int status = append_random(r, n_vocab, period < n ? period : n, out, err);
-    while ((int32_t)(out->n - start) < n && !status) {
-        status = sereno_tokens_append(out, out->ids[out->n - (size_t)period], err);
+    enum { PERIOD_MAX = 9 };
+    int32_t tokens[PERIOD_MAX] = {0}, period = between(r, 1, PERIOD_MAX);
+    int status = SERENO_OK;
+    for (int32_t i = 0; i < n && !status; i++) {
+        if (i < period) tokens[i] = (int32_t)rng_below(r, (uint32_t)n_vocab);
+        status = sereno_tokens_append(out, tokens[i % period], err);
     }
     return status;
 }

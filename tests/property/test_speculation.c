@@ -11,7 +11,7 @@
 
 /* So many that chance leaves nothing out. */
 enum { ENOUGH_TRIALS = 200 };
-enum { N_CTX = 160, DRAFTS = 6, NO_DRAFT = 0, OTHER_MODEL = 4, FEWER_TOKENS = 5 };
+enum { N_CTX = 160, ENGINES = 2, DRAFTS = 6, NO_DRAFT = 0, OTHER_MODEL = 4, FEWER_TOKENS = 5 };
 
 static const char *const draft_names[DRAFTS] = {"ngram",       "self:int4",     "self:int8",
                                                 "self:layers", "another model", "a model with fewer tokens"};
@@ -86,8 +86,7 @@ static sereno_engine *narrow(sereno_engine *of, int32_t n_vocab) {
 typedef struct fixture {
     sereno_model *model, *other;
     sereno_engine *reference;
-    check_engine engines[2];
-    int n_engines;
+    check_engine engines[ENGINES];
     sereno_tokens text;
 } fixture;
 
@@ -105,10 +104,10 @@ static void open_drafts(fixture *f, check_engine *e, int32_t n_layers) {
 static fixture open_fixture(sereno_model *model, sereno_model *other) {
     static const char words[] = "Speculation proposes what may follow; verification keeps what would have followed "
                                 "anyway. What may follow is proposed, and what would have followed is kept.";
-    static const int n_threads[2] = {1, 2};
-    fixture f = {.model = model, .other = other, .n_engines = 2};
+    static const int n_threads[ENGINES] = {1, 2};
+    fixture f = {.model = model, .other = other};
     f.reference = open_engine(model, 1, NULL, N_CTX, 1);
-    for (int i = 0; i < f.n_engines; i++) {
+    for (int i = 0; i < ENGINES; i++) {
         f.engines[i].engine = open_engine(model, n_threads[i], NULL, N_CTX, 2);
         open_drafts(&f, &f.engines[i], (int32_t)sereno_model_describe(model)->n_layers / 2);
     }
@@ -118,7 +117,7 @@ static fixture open_fixture(sereno_model *model, sereno_model *other) {
 
 static void close_fixture(fixture *f) {
     sereno_engine_close(&f->reference);
-    for (int i = 0; i < f->n_engines; i++) {
+    for (int i = 0; i < ENGINES; i++) {
         for (int d = 0; d < DRAFTS; d++) {
             sereno_engine_close(&f->engines[i].drafts[d]);
         }
@@ -132,7 +131,7 @@ static void close_fixture(fixture *f) {
 static check_options options_of(const fixture *f, uint64_t trials) {
     return (check_options){.reference = f->reference,
                            .engines = f->engines,
-                           .n_engines = f->n_engines,
+                           .n_engines = ENGINES,
                            .draft_names = draft_names,
                            .n_drafts = f->other ? DRAFTS : OTHER_MODEL,
                            .tokenizer = sereno_model_tokenizer(f->model),
