@@ -1,6 +1,6 @@
 /*
- * What the benches' commands share: progress on a terminal, Ctrl-C, and output that is printed whole or not at
- * all. A command calls begin, measures, calls measured, prints, and calls end.
+ * What the commands of benches and checks share: progress on a terminal, Ctrl-C, and output that is printed whole or
+ * not at all. A command calls begin, measures, calls measured, prints, and calls end.
  */
 #ifndef CLI_BENCH_COMMAND_H
 #define CLI_BENCH_COMMAND_H
@@ -16,6 +16,7 @@ typedef struct bench_command {
     diagnostics diag;
     sereno_error err;
     progress_bar bar;
+    const char *activity; /* what the progress bar says; bench_begin: "measuring" */
     bool measuring;
     atomic_bool cancel;
 } bench_command;
@@ -34,7 +35,7 @@ int bench_measured(bench_command *b, int status);
 /* Returns the exit code. */
 int bench_end(bench_command *b, int code);
 
-/* A document with what every bench says: schema_version, version, cpu. */
+/* A document with what each of them says: schema_version, version, cpu. */
 json_t *bench_document(void);
 
 #endif

@@ -26,13 +26,13 @@ static void on_interrupt(void *ctx) {
 static void on_progress(void *ctx, uint64_t done, uint64_t total) {
     bench_command *b = ctx;
     if (!b->measuring) progress_end(&b->bar);
-    if (!b->measuring) progress_begin(&b->bar, "measuring", !b->common->json);
+    if (!b->measuring) progress_begin(&b->bar, b->activity, !b->common->json);
     b->measuring = true;
     progress_update(&b->bar, done, total);
 }
 
 bool bench_begin(bench_command *b, const common_options *common, const char *command) {
-    *b = (bench_command){.common = common};
+    *b = (bench_command){.common = common, .activity = "measuring"};
     if (!diagnostics_open(&b->diag, common, command)) return false;
     progress_begin(&b->bar, "preparing", !common->json);
     interrupt_handle(on_interrupt, b);

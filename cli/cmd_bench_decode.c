@@ -105,7 +105,9 @@ static int open_all(decode_bench *d) {
     e.progress = bench_on_load;
     e.progress_ctx = &d->b;
     status = sereno_engine_open(d->model, &e, &d->engine, err);
-    if (!status) status = strategies_open(&d->strategies, &a->machine, d->engine, d->model, bench_on_load, &d->b, err);
+    if (!status)
+        status = strategies_open(&d->strategies, machine_timing_folder(&a->machine), d->engine, d->model, bench_on_load,
+                                 &d->b, err);
     return status;
 }
 

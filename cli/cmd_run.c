@@ -113,7 +113,8 @@ static void choose_chat(run *r) {
 static int load_draft(run *r) {
     const draft_options *o = &r->options->draft;
     progress_begin(&r->bar, "loading the draft", !r->options->common.json);
-    int status = draft_open_for(o, &r->options->machine, r->engine, r->model, on_load, r, &r->draft, &r->err);
+    int status = draft_open_for(o, machine_timing_folder(&r->options->machine), r->engine, r->model, on_load, r,
+                                &r->draft, &r->err);
     progress_end(&r->bar);
     if (status == SERENO_ERR_ABANDONED) return EXIT_INTERRUPTED;
     const sereno_speculation *speculation = r->draft.plain ? NULL : &r->draft.speculation;

@@ -138,13 +138,13 @@ int synthetic_parse(const command_line *cl, const char *text, synthetic_acceptan
                        text, SYNTHETIC_RATES_MAX);
 }
 
-int strategies_open(strategy_list *strategies, const machine_options *machine, sereno_engine *target,
+int strategies_open(strategy_list *strategies, const char *timing_folder, sereno_engine *target,
                     const sereno_model *model, bool (*progress)(void *ctx, uint64_t done, uint64_t total),
                     void *progress_ctx, sereno_error *err) {
     int status = SERENO_OK;
     for (int i = 0; i < strategies->n && !status; i++) {
         strategy *s = &strategies->list[i];
-        status = draft_open_for(&s->draft, machine, target, model, progress, progress_ctx, &s->opened, err);
+        status = draft_open_for(&s->draft, timing_folder, target, model, progress, progress_ctx, &s->opened, err);
         s->draft_name = draft_name(&s->draft, &s->opened);
         s->opened.speculation.ngrams = s->fill;
         s->opened.speculation.ngram = s->ngram;

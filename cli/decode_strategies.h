@@ -29,7 +29,7 @@ int strategies_parse(const command_line *cl, const char *text, strategy_list *ou
 int synthetic_parse(const command_line *cl, const char *text, synthetic_acceptance *out);
 
 /* Opens the drafts of all. On failure: close them. They are to be closed before the target. */
-int strategies_open(strategy_list *strategies, const machine_options *machine, sereno_engine *target,
+int strategies_open(strategy_list *strategies, const char *timing_folder, sereno_engine *target,
                     const sereno_model *model, bool (*progress)(void *ctx, uint64_t done, uint64_t total),
                     void *progress_ctx, sereno_error *err);
 void strategies_close(strategy_list *strategies);

@@ -33,7 +33,7 @@ int draft_check(const command_line *cl, const draft_options *o) {
 }
 
 /* A draft from a file: its vocabulary, its size, its engine on the target's threads. */
-static int open_file(const draft_options *o, const machine_options *machine, sereno_engine *target,
+static int open_file(const draft_options *o, const char *timing_folder, sereno_engine *target,
                      const sereno_model *target_model, bool (*progress)(void *ctx, uint64_t done, uint64_t total),
                      void *progress_ctx, opened_draft *out, sereno_error *err) {
     int status = sereno_model_open(o->draft, &out->model, err);
@@ -63,16 +63,16 @@ static int open_file(const draft_options *o, const machine_options *machine, ser
     e.n_sequences = info->n_sequences;
     e.isa = info->isa;
     e.threads_of = target;
-    if (machine->timing_folder[0]) e.timing_folder = machine->timing_folder;
+    e.timing_folder = timing_folder;
     e.activation_bits = 8; /* a draft may round more */
     e.progress = progress;
     e.progress_ctx = progress_ctx;
     return sereno_engine_open(out->model, &e, &out->engine, err);
 }
 
-int draft_open_for(const draft_options *o, const machine_options *machine, sereno_engine *target,
-                   const sereno_model *model, bool (*progress)(void *ctx, uint64_t done, uint64_t total),
-                   void *progress_ctx, opened_draft *out, sereno_error *err) {
+int draft_open_for(const draft_options *o, const char *timing_folder, sereno_engine *target, const sereno_model *model,
+                   bool (*progress)(void *ctx, uint64_t done, uint64_t total), void *progress_ctx, opened_draft *out,
+                   sereno_error *err) {
     *out = (opened_draft){.speculation = sereno_speculation_defaults()};
     sereno_bounds *b = &out->speculation.bounds;
     if (o->length >= 0) b->draft_min = b->draft_max = o->length;
@@ -88,7 +88,7 @@ int draft_open_for(const draft_options *o, const machine_options *machine, seren
         int32_t n_layers = layers ? (int32_t)strtol(o->draft + strlen(layers_prefix), NULL, 10) : 0;
         status = sereno_engine_open_self_draft(target, kind, n_layers, progress, progress_ctx, &out->engine, err);
     } else {
-        status = open_file(o, machine, target, model, progress, progress_ctx, out, err);
+        status = open_file(o, timing_folder, target, model, progress, progress_ctx, out, err);
     }
     if (status) draft_close_opened(out);
     else out->speculation.draft = out->engine;

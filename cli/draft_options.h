@@ -55,9 +55,10 @@ typedef struct opened_draft {
 
 /*
  * Opens the draft for a target. Errors say what is wrong with it: SERENO_ERR_INVALID for a foreign vocabulary, a draft
- * larger than the target, layers out of range; those of opening a model. The draft is to be closed before the target.
+ * larger than the target, layers out of range; those of opening a model. timing_folder as in sereno_engine_options. The
+ * draft is to be closed before the target.
  */
-int draft_open_for(const draft_options *options, const machine_options *machine, sereno_engine *target,
+int draft_open_for(const draft_options *options, const char *timing_folder, sereno_engine *target,
                    const sereno_model *model, bool (*progress)(void *ctx, uint64_t done, uint64_t total),
                    void *progress_ctx, opened_draft *out, sereno_error *err);
 void draft_close_opened(opened_draft *draft);

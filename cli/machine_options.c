@@ -68,7 +68,11 @@ void machine_apply(const machine_options *m, sereno_engine_options *engine) {
     engine->cpus = m->cpu_list;
     engine->n_cpus = m->n_cpus;
     engine->activation_bits = activation_bits[m->activations];
-    if (m->timing_folder[0]) engine->timing_folder = m->timing_folder;
+    engine->timing_folder = machine_timing_folder(m);
+}
+
+const char *machine_timing_folder(const machine_options *m) {
+    return m->timing_folder[0] ? m->timing_folder : NULL;
 }
 
 const char *machine_isa(const char *option) {

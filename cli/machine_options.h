@@ -45,6 +45,9 @@ int machine_check(const command_line *cl, machine_options *machine);
 /* Puts them into an engine's options, which borrow from them. */
 void machine_apply(const machine_options *machine, sereno_engine_options *engine);
 
+/* Where timings are kept, for sereno_engine_options; NULL: nowhere. */
+const char *machine_timing_folder(const machine_options *machine);
+
 /* Kernels to use: the option (NULL: not given), else $SERENO_ISA, else NULL. */
 const char *machine_isa(const char *option);
 

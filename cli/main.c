@@ -11,6 +11,7 @@ static const command commands[] = {
     {"tokenize", "show the tokens of a text", cmd_tokenize},
     {"convert", "write a model with its weights in another type", cmd_convert},
     {"bench", "measure memory, kernels and passes", cmd_bench},
+    {"check", "prove on this machine what sereno promises", cmd_check},
     {0},
 };
 

@@ -39,6 +39,14 @@ bool draft_has_room(const draft *d, int32_t n) {
     return n <= d->engine->ops->info(d->engine)->n_ctx;
 }
 
+/*
+ * A draft's vocabulary may be the smaller one, and the text hold what it has no token for. It gets another then: what
+ * it proposes from there on is worth less, and nothing else changes.
+ */
+static int32_t known_token(const sereno_engine *e, int32_t token) {
+    return token < e->ops->info(e)->n_vocab ? token : 0;
+}
+
 int draft_compute(draft *d, const int32_t *path, int32_t n, sereno_observer observer, void *observer_ctx, int32_t *last,
                   sereno_error *err) {
     sereno_engine *e = d->engine;
@@ -48,7 +56,7 @@ int draft_compute(draft *d, const int32_t *path, int32_t n, sereno_observer obse
         int32_t kept[SERENO_PREFILL_BATCH_MAX], at = (int32_t)d->held.n, batch = n - at;
         if (batch > SERENO_PREFILL_BATCH_MAX) batch = SERENO_PREFILL_BATCH_MAX;
         for (int32_t i = 0; i < batch; i++) {
-            inputs[i] = (sereno_input){path[at + i], d->sequence, i - 1, at + i == n - 1};
+            inputs[i] = (sereno_input){known_token(e, path[at + i]), d->sequence, i - 1, at + i == n - 1};
             kept[i] = i;
         }
         sereno_plan_kind plan = batch > SERENO_VERIFY_BATCH_MAX ? SERENO_PLAN_PREFILL : SERENO_PLAN_DRAFT;

@@ -77,10 +77,15 @@ int32_t planner_batch_index(int32_t n) {
     return i;
 }
 
+/* More tokens than a pass takes, which a draft may be behind, are several passes. */
 static double pass_us(const pass_costs *t, int32_t n_tokens, int32_t context) {
+    double us = 0;
+    for (; n_tokens > SERENO_PREFILL_BATCH_MAX; n_tokens -= SERENO_PREFILL_BATCH_MAX) {
+        us += t->engine->ops->pass_us(t->engine, SERENO_PREFILL_BATCH_MAX, context);
+    }
     int32_t index = planner_batch_index(n_tokens);
     double factor = index < SERENO_BATCHES ? t->factor[index] : 1;
-    return t->engine->ops->pass_us(t->engine, n_tokens, context) * factor;
+    return us + t->engine->ops->pass_us(t->engine, n_tokens, context) * factor;
 }
 
 /*
@@ -171,13 +176,10 @@ static double worth_of_chain(const planner *p, const draft_state *s, const float
 static double catching_up_us(const planner *p, const draft_state *s) {
     enum { TOKENS_TO_COME = 128, TOKENS_A_STEP = 3 };
     if (s->behind <= 1) return 0;
-    int32_t whole = s->behind / SERENO_PREFILL_BATCH_MAX, rest = s->behind % SERENO_PREFILL_BATCH_MAX;
-    double us = rest > 0 ? pass_us(&p->draft, rest, s->context) : 0;
-    if (whole > 0) us += whole * pass_us(&p->draft, SERENO_PREFILL_BATCH_MAX, s->context);
     int32_t to_come = s->committed > TOKENS_TO_COME ? s->committed : TOKENS_TO_COME;
     if (to_come > s->remaining) to_come = s->remaining;
     int32_t n_steps = 1 + to_come / TOKENS_A_STEP;
-    return us / n_steps;
+    return pass_us(&p->draft, s->behind, s->context) / n_steps;
 }
 
 /* Whether some number of further drafted tokens is worth its time. */

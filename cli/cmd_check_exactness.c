@@ -1,0 +1,309 @@
+/* sereno check exactness. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench_command.h"
+#include "check_exactness.h"
+#include "command.h"
+#include "cpu.h"
+#include "draft_options.h"
+#include "machine_options.h"
+#include "sereno/sereno.h"
+#include "utf8.h"
+
+enum { CONTEXT = 192, SEQUENCES = 2, ENGINES = 2, DEFAULT_DRAFTS = 4 };
+
+/* Prompts are cut out of it. Some of it repeats, as code and lists do. */
+static const char text[] =
+    "The river rises in the hills, where it is no wider than a step, and reaches the sea as a bay that ships cross in "
+    "an hour. Its water carries sand from the hills to the sea, and its name has changed as often as its banks.\n\n"
+    "def area(shape):\n    if shape.kind == \"circle\":\n        return 3.14159 * shape.radius ** 2\n"
+    "    if shape.kind == \"square\":\n        return shape.side ** 2\n    if shape.kind == \"rectangle\":\n"
+    "        return shape.width * shape.height\n\n"
+    "1. Boil the water.\n2. Add the salt.\n3. Add the rice, and boil the water again.\n4. Wait, and stir the rice.\n";
+
+/* What the command line says. */
+typedef struct check_arguments {
+    common_options common;
+    machine_options machine;
+    const char *model;
+    option_list drafts;
+    int32_t trials, trial;
+    uint64_t seed;
+    bool trials_given, trial_given, seed_given, go_on;
+} check_arguments;
+
+/* What is open during the check. */
+typedef struct opened {
+    sereno_model *model;
+    sereno_engine *reference;
+    check_engine engines[ENGINES];
+    opened_draft drafts[ENGINES][CHECK_DRAFTS_MAX];
+    int n_engines, n_drafts;
+    const char *draft_names[CHECK_DRAFTS_MAX];
+    char half[32]; /* the name of a default */
+    sereno_tokens text;
+} opened;
+
+/* ---- Opening ---- */
+
+static void name_drafts(const check_arguments *a, opened *o) {
+    int32_t half = (int32_t)sereno_model_describe(o->model)->n_layers / 2;
+    snprintf(o->half, sizeof o->half, "self:layers=%d", half);
+    const char *const defaults[DEFAULT_DRAFTS] = {"ngram", "self:int4", "self:int8", o->half};
+    o->n_drafts = a->drafts.n > 0 ? a->drafts.n : half > 0 ? DEFAULT_DRAFTS : DEFAULT_DRAFTS - 1;
+    for (int i = 0; i < o->n_drafts; i++) {
+        o->draft_names[i] = a->drafts.n > 0 ? a->drafts.items[i] : defaults[i];
+    }
+}
+
+static int open_engine(bench_command *b, const check_arguments *a, const opened *o, int32_t n_threads,
+                       int32_t n_sequences, sereno_engine **out) {
+    sereno_engine_options e = sereno_engine_defaults(o->model);
+    machine_apply(&a->machine, &e);
+    e.timing_folder = NULL; /* plans by the kernels' own rates: trials are then the same on every machine */
+    e.n_threads = n_threads;
+    e.n_sequences = n_sequences;
+    if (e.n_ctx > CONTEXT) e.n_ctx = CONTEXT;
+    e.isa = machine_isa(NULL);
+    e.progress = bench_on_load;
+    e.progress_ctx = b;
+    return sereno_engine_open(o->model, &e, out, &b->err);
+}
+
+static int open_drafts(bench_command *b, opened *o, int engine) {
+    int status = SERENO_OK;
+    for (int i = 0; i < o->n_drafts && !status; i++) {
+        draft_options draft = draft_defaults();
+        draft.draft = o->draft_names[i];
+        status = draft_open_for(&draft, NULL, o->engines[engine].engine, o->model, bench_on_load, b,
+                                &o->drafts[engine][i], &b->err);
+        o->engines[engine].drafts[i] = o->drafts[engine][i].engine;
+    }
+    return status;
+}
+
+/* The reference has one thread; what is compared with it one as well, and as many as were asked for. */
+static int open_all(bench_command *b, const check_arguments *a, opened *o) {
+    const int32_t n_threads[ENGINES] = {1, a->machine.n_threads};
+    o->n_engines = a->machine.n_threads > 1 ? ENGINES : 1;
+    name_drafts(a, o);
+    int status = open_engine(b, a, o, 1, 1, &o->reference);
+    for (int i = 0; i < ENGINES && i < o->n_engines && !status; i++) {
+        status = open_engine(b, a, o, n_threads[i], SEQUENCES, &o->engines[i].engine);
+        if (!status) status = open_drafts(b, o, i);
+    }
+    if (status) return status;
+    return sereno_tokenize(sereno_model_tokenizer(o->model), text, sizeof text - 1, false, &o->text, &b->err);
+}
+
+static void close_all(opened *o) {
+    for (int i = 0; i < ENGINES; i++) {
+        for (int d = 0; d < CHECK_DRAFTS_MAX; d++) {
+            draft_close_opened(&o->drafts[i][d]);
+        }
+        sereno_engine_close(&o->engines[i].engine);
+    }
+    sereno_engine_close(&o->reference);
+    sereno_tokens_free(&o->text);
+    sereno_model_close(&o->model);
+}
+
+/* ---- Reporting ---- */
+
+static int append(sereno_text *to, const char *words) {
+    return sereno_text_append(to, words, strlen(words), NULL);
+}
+
+/* An argument as a shell takes it. */
+static int append_quoted(sereno_text *to, const char *argument) {
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:./,@%";
+    if (argument[strspn(argument, plain)] == '\0') return append(to, argument);
+    int status = append(to, "'");
+    for (; *argument && !status; argument++) {
+        status = *argument == '\'' ? append(to, "'\\''") : sereno_text_append(to, argument, 1, NULL);
+    }
+    return status ? status : append(to, "'");
+}
+
+/* The command line of one trial, with all that it depends on. */
+static int repeat_command(const check_arguments *a, uint64_t trial, sereno_text *out) {
+    char words[96];
+    int status = append(out, "sereno check exactness");
+    if (!status && a->model) status = append(out, " -m ");
+    if (!status && a->model) status = append_quoted(out, a->model);
+    for (int i = 0; i < a->drafts.n && !status; i++) {
+        status = append(out, " --draft ");
+        if (!status) status = append_quoted(out, a->drafts.items[i]);
+    }
+    snprintf(words, sizeof words, " -t %d --activations %s -s %" PRIu64 " --trial %" PRIu64, a->machine.n_threads,
+             activation_names[a->machine.activations], a->seed, trial);
+    return status ? status : append(out, words);
+}
+
+static json_t *json_counts(const check_counts *c) {
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "trials",
+                     (json_int_t)c->trials, "answers", (json_int_t)c->answers, "tokens", (json_int_t)c->tokens,
+                     "passes", (json_int_t)c->passes, "passes_abandoned", (json_int_t)c->passes_abandoned, "drafted",
+                     (json_int_t)c->drafted, "drafted_abandoned", (json_int_t)c->drafts_abandoned, "verified_neural",
+                     (json_int_t)c->verified_neural, "verified_ngram", (json_int_t)c->verified_ngram, "accepted_neural",
+                     (json_int_t)c->accepted_neural, "accepted_ngram", (json_int_t)c->accepted_ngram, "sleeps",
+                     (json_int_t)c->sleeps, "cancelled", (json_int_t)c->cancelled, "stopped", (json_int_t)c->stopped,
+                     "filled_context", (json_int_t)c->filled);
+}
+
+static void print_document(const check_arguments *a, const opened *o, const check_result *r, const char *repeat) {
+    json_t *document = bench_document(), *drafts = json_array(), *first = json_null();
+    const check_counts total = check_total(r);
+    char seed[32];
+    snprintf(seed, sizeof seed, "%" PRIu64, a->seed); /* as text: JSON numbers do not hold 64 bits everywhere */
+    for (int i = 0; i < o->n_drafts; i++) {
+        json_array_append_new(drafts,
+                              json_pack("{s:o, s:o}", "draft", json_text(o->draft_names[i], strlen(o->draft_names[i])),
+                                        "counts", json_counts(&r->by_draft[i])));
+    }
+    if (r->differences > 0) {
+        first =
+            json_pack("{s:I, s:o, s:o}", "trial", (json_int_t)r->first_different, "description",
+                      json_text(r->description, strlen(r->description)), "repeat", json_text(repeat, strlen(repeat)));
+    }
+    const sereno_model_info *m = sereno_model_describe(o->model);
+    json_t *model = json_pack("{s:o, s:s}", "name", json_text(m->name, strlen(m->name)), "weight_type", m->weight_type);
+    const sereno_engine_info *info =
+        o->engines[o->n_engines - 1].engine->ops->info(o->engines[o->n_engines - 1].engine);
+    json_object_set_new(document, "model", model);
+    json_object_set_new(document, "seed", json_string(seed));
+    json_object_set_new(document, "first_trial", json_integer(a->trial));
+    json_object_set_new(document, "trials", json_integer((json_int_t)r->trials));
+    json_object_set_new(document, "differences", json_integer((json_int_t)r->differences));
+    json_object_set_new(document, "first_difference", first);
+    json_object_set_new(document, "counts", json_counts(&total));
+    json_object_set_new(document, "drafts", drafts);
+    json_object_set_new(document, "environment", json_environment(&a->machine, info));
+    print_json(document);
+}
+
+static void print_lines(const check_arguments *a, check_result *r, const char *repeat) {
+    const check_counts c = check_total(r);
+    if (r->differences > 0) {
+        utf8_make_printable(r->description);
+        printf("%" PRIu64 " of %" PRIu64 " trials differed. %s\nrepeat with: %s\n", r->differences, r->trials,
+               r->description, repeat);
+        return;
+    }
+    printf("no difference in %" PRIu64 " trial%s: %" PRIu64 " answers of %" PRIu64 " tokens in %" PRId64
+           " passes | accepted %" PRId64 " of %" PRId64 " drafted and %" PRId64 " of %" PRId64
+           " n-gram candidates, %" PRId64 " drafts abandoned | seed %" PRIu64 "\n",
+           r->trials, r->trials == 1 ? "" : "s", c.answers, c.tokens, c.passes, c.accepted_neural, c.verified_neural,
+           c.accepted_ngram, c.verified_ngram, c.drafts_abandoned, a->seed);
+}
+
+static int report(bench_command *b, const check_arguments *a, const opened *o, check_result *r) {
+    const check_counts c = check_total(r);
+    sereno_text repeat = {0};
+    if (r->differences > 0 && repeat_command(a, r->first_different, &repeat)) {
+        warn(&b->diag, "there was no memory to say how to repeat the trial");
+    }
+    const char *command = repeat.data ? repeat.data : "";
+    if (a->common.json) print_document(a, o, r, command);
+    else print_lines(a, r, command);
+    if (r->differences == 0 && !a->trial_given && c.accepted_neural + c.accepted_ngram == 0) {
+        warn(&b->diag, "no candidate was accepted, so these trials say little; more of them say more");
+    }
+    sereno_text_free(&repeat);
+    return r->differences > 0 ? EXIT_FAILED : 0;
+}
+
+/* ---- Running ---- */
+
+static int check(bench_command *b, const check_arguments *a, opened *o) {
+    int status = open_all(b, a, o);
+    if (status && a->machine.cpus) warn(&b->diag, "the cores were chosen by --cpu %s", a->machine.cpus);
+    if (status) return bench_measured(b, status);
+    const check_options options = {.reference = o->reference,
+                                   .engines = o->engines,
+                                   .n_engines = o->n_engines,
+                                   .draft_names = o->draft_names,
+                                   .n_drafts = o->n_drafts,
+                                   .tokenizer = sereno_model_tokenizer(o->model),
+                                   .text = &o->text,
+                                   .seed = a->seed,
+                                   .first_trial = (uint64_t)a->trial,
+                                   .trials = a->trial_given ? 1 : (uint64_t)a->trials,
+                                   .go_on = a->go_on,
+                                   .watch = bench_watch_of(b)};
+    check_result result;
+    int code = bench_measured(b, check_exactness(&options, &result, &b->err));
+    return code ? code : report(b, a, o, &result);
+}
+
+static int check_drafts(const command_line *cl, const check_arguments *a) {
+    int code = 0;
+    for (int i = 0; i < a->drafts.n && !code; i++) {
+        draft_options draft = draft_defaults();
+        draft.draft = a->drafts.items[i];
+        code = draft_check(cl, &draft);
+        if (!code && strcmp(draft.draft, "none") == 0) {
+            code = usage_error(cl, "--draft none proposes nothing, so there would be nothing to check");
+        }
+    }
+    return code;
+}
+
+static int run_check(const command_line *cl, check_arguments *a) {
+    char path[4096];
+    if (machine_check(cl, &a->machine) || check_drafts(cl, a)) return EXIT_USAGE;
+    if (a->trial_given && a->trials_given) return usage_error(cl, "--trial is one of them, so --trials says nothing");
+    if (!model_path(a->model, path, sizeof path)) return usage_error(cl, "the model's path is too long");
+    if (!a->seed_given) a->seed = random_seed();
+    bench_command b;
+    opened *o = calloc(1, sizeof *o);
+    if (!o || !bench_begin(&b, &a->common, cl->command)) {
+        free(o);
+        return EXIT_FAILED;
+    }
+    b.activity = "checking";
+    int code = sereno_model_open(path, &o->model, &b.err) ? fail_model(&b.diag, a->model, &b.err) : check(&b, a, o);
+    close_all(o);
+    free(o);
+    return bench_end(&b, code);
+}
+
+int cmd_check_exactness(int argc, char **argv) {
+    check_arguments a = {.machine = machine_defaults(), .trials = 100};
+    if (a.machine.n_threads < 2) a.machine.n_threads = 2;
+    const option options[] = {
+        {OPTION_TEXT, "-m, --model", "PATH", &a.model,
+         "GGUF file; default $SERENO_MODEL, else the model that tools/get-model fetched", 0, 0, NULL, NULL},
+        {OPTION_INT, "--trials", "N", &a.trials, "trials; default 100: every setting is met, in a minute or so", 1,
+         1 << 30, NULL, &a.trials_given},
+        {OPTION_SEED, "-s, --seed", "N", &a.seed, "trials are drawn from it; default: random, printed at the end", 0, 0,
+         NULL, &a.seed_given},
+        {OPTION_INT, "--trial", "K", &a.trial, "only trial K of the seed, to repeat one that differed", 0, 1 << 30,
+         NULL, &a.trial_given},
+        {OPTION_LIST, "-md, --draft", "DRAFT", &a.drafts,
+         "what proposes: ngram, self:int4, self:int8, self:layers=K, or a GGUF file with the same vocabulary; may be "
+         "given up to 16 times, and a trial takes one of them. Default: ngram and all of the model itself, with half "
+         "its layers",
+         0, 0, NULL, NULL},
+        {OPTION_FLAG, "--go-on", NULL, &a.go_on, "count all trials that differ; default: stop at the first", 0, 0, NULL,
+         NULL},
+        {OPTION_HEADING, NULL, NULL, NULL, "machine (here -t is at least 2 by default, and 1 is always tried too)", 0,
+         0, NULL, NULL},
+        MACHINE_OPTIONS(a.machine),
+        COMMON_OPTIONS(a.common),
+        {0},
+    };
+    const command_line cl = {
+        "sereno check exactness", "that speculation changes no answer: random trials against plain decoding", "",
+        "  sereno check exactness -m model.gguf --trials 1000\n"
+        "  sereno check exactness -m model.gguf -s 7 --trial 42 --json | jq .first_difference\n"
+        "\nA trial continues a random prompt once by plain decoding on one thread and once by speculation, with\n"
+        "random settings, drafts and threads, while passes are abandoned and put to sleep at random. Tokens,\n"
+        "text, end and length of the KV cache must be equal. The exit code is 1 when something differed.\n",
+        options};
+    int n = options_parse(&cl, argc, argv, NULL, 0);
+    if (n < 0) return n == PARSED_HELP ? 0 : EXIT_USAGE;
+    return run_check(&cl, &a);
+}

@@ -1,0 +1,549 @@
+#include "check_exactness.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "errors.h"
+#include "rng.h"
+
+enum { ANSWERS_MAX = 3, STOPS_MAX = 3, STOP_SIZE = 8, MAX_TOKENS_DEFAULT = 64 };
+
+/* ---- Drawing ---- */
+
+static bool chance(rng *r, uint32_t of) {
+    return rng_below(r, of) == 0;
+}
+
+static int32_t between(rng *r, int32_t low, int32_t high) {
+    return low + (int32_t)rng_below(r, (uint32_t)(high - low) + 1);
+}
+
+/* Mostly small. */
+static int32_t mostly_small(rng *r, int32_t low, int32_t high) {
+    int32_t few = low + 7 < high ? low + 7 : high;
+    return chance(r, 4) ? between(r, low, high) : between(r, low, few);
+}
+
+/* Once in so many passes; 0: never. */
+typedef struct mischief {
+    uint32_t abandon_draft_of, abandon_other_of, sleep_of;
+    uint32_t draft_ns, other_ns; /* what a boundary takes by the generator's clock, on average */
+} mischief;
+
+/* One request of a trial. */
+typedef struct answer {
+    int index;
+    const char *prompt_kind;
+    sereno_tokens prompt;
+    int32_t max_tokens;
+    sereno_sampler sampler;
+    char stops[STOPS_MAX][STOP_SIZE];
+    int n_stops;
+    bool cancel_first;
+    uint32_t cancel_after; /* boundaries */
+} answer;
+
+/* What a trial is. The answers are drawn one by one, since each may follow from the one before. */
+typedef struct trial {
+    uint64_t number;
+    rng r;
+    int draft;
+    sereno_engine *engine;
+    int32_t sequence, n_ctx;
+    sereno_speculation speculation;
+    mischief mischief;
+    int n_answers;
+    /* While it runs. */
+    sereno_generator *generator;
+    check_counts *counts;
+    answer answer;
+    char difference[256]; /* empty: there is none so far */
+} trial;
+
+static sereno_bounds draw_bounds(rng *r) {
+    sereno_bounds b = sereno_speculation_defaults().bounds;
+    if (chance(r, 3)) {
+        b.draft_min = b.draft_max = mostly_small(r, 0, SERENO_DRAFT_MAX);
+    } else if (chance(r, 2)) {
+        b.draft_max = between(r, 0, SERENO_DRAFT_MAX);
+        b.draft_min = between(r, 0, b.draft_max);
+    }
+    if (chance(r, 3)) {
+        b.batch_min = b.batch_max = 1 << rng_below(r, SERENO_BATCHES);
+    } else if (chance(r, 2)) {
+        int32_t most = (int32_t)rng_below(r, SERENO_BATCHES);
+        b.batch_max = 1 << most;
+        b.batch_min = 1 << between(r, 0, most);
+    }
+    b.may_draft = !chance(r, 16);
+    return b;
+}
+
+static sereno_ngram_options draw_ngram_options(rng *r) {
+    sereno_ngram_options n = sereno_speculation_defaults().ngram;
+    if (chance(r, 2)) return n;
+    n.order_min = between(r, n.order_min, n.order_max);
+    n.order_max = between(r, n.order_min, n.order_max);
+    n.from_prompt = !chance(r, 3);
+    n.from_rejected = !chance(r, 3);
+    n.trust = !chance(r, 3);
+    n.evict = !chance(r, 3);
+    n.decay = !chance(r, 3);
+    n.longest_first = !chance(r, 3);
+    return n;
+}
+
+static mischief draw_mischief(rng *r) {
+    static const uint32_t draft_of[] = {0, 1, 2, 4, 16}, other_of[] = {0, 0, 8, 32}, sleep_of[] = {0, 0, 0, 16};
+    static const uint32_t boundary_ns[] = {10, 1000, 30000};
+    return (mischief){.abandon_draft_of = draft_of[rng_below(r, sizeof draft_of / sizeof *draft_of)],
+                      .abandon_other_of = other_of[rng_below(r, sizeof other_of / sizeof *other_of)],
+                      .sleep_of = sleep_of[rng_below(r, sizeof sleep_of / sizeof *sleep_of)],
+                      .draft_ns = boundary_ns[rng_below(r, sizeof boundary_ns / sizeof *boundary_ns)],
+                      .other_ns = 1000};
+}
+
+static trial draw_trial(const check_options *o, uint64_t number) {
+    trial t = {.number = number, .r = {hash_u64(o->seed) ^ hash_u64(number + 1)}};
+    rng *r = &t.r;
+    const check_engine *engine = &o->engines[rng_below(r, (uint32_t)o->n_engines)];
+    t.engine = engine->engine;
+    t.draft = (int)rng_below(r, (uint32_t)o->n_drafts);
+    const sereno_engine_info *info = t.engine->ops->info(t.engine);
+    t.n_ctx = info->n_ctx;
+    t.sequence = (int32_t)rng_below(r, (uint32_t)info->n_sequences);
+    t.speculation = (sereno_speculation){
+        .draft = engine->drafts[t.draft], .ngram = draw_ngram_options(r), .bounds = draw_bounds(r)};
+    t.speculation.ngrams = !chance(r, t.speculation.draft ? 3 : 16);
+    t.mischief = draw_mischief(r);
+    t.n_answers = chance(r, 3) ? between(r, 2, ANSWERS_MAX) : 1;
+    return t;
+}
+
+static sereno_sampler draw_sampler(rng *r) {
+    static const int32_t top_k[] = {0, 0, 40, 40, 5, 2, 1};
+    static const float top_p[] = {1, 1, 0.95f, 0.95f, 0.5f, 0}, min_p[] = {0, 0, 0.05f, 0.05f, 0.3f, 1};
+    return (sereno_sampler){.temperature = chance(r, 3) ? 0 : (float)between(r, 1, 150) / 100,
+                            .top_k = top_k[rng_below(r, sizeof top_k / sizeof *top_k)],
+                            .top_p = top_p[rng_below(r, sizeof top_p / sizeof *top_p)],
+                            .min_p = min_p[rng_below(r, sizeof min_p / sizeof *min_p)],
+                            .seed = rng_u64(r)};
+}
+
+static int append_random(rng *r, int32_t n_vocab, int32_t n, sereno_tokens *out, sereno_error *err) {
+    int status = SERENO_OK;
+    for (int32_t i = 0; i < n && !status; i++) {
+        status = sereno_tokens_append(out, (int32_t)rng_below(r, (uint32_t)n_vocab), err);
+    }
+    return status;
+}
+
+static int append_slice(rng *r, const sereno_tokens *text, int32_t n, sereno_tokens *out, sereno_error *err) {
+    size_t start = rng_below(r, (uint32_t)text->n);
+    int status = SERENO_OK;
+    for (size_t i = start; i < text->n && i < start + (size_t)n && !status; i++) {
+        status = sereno_tokens_append(out, text->ids[i], err);
+    }
+    return status;
+}
+
+/* The same few tokens again and again, so that n-grams hit. */
+static int append_repeated(rng *r, int32_t n_vocab, int32_t n, sereno_tokens *out, sereno_error *err) {
+    enum { PERIOD_MAX = 9 };
+    int32_t tokens[PERIOD_MAX] = {0}, period = between(r, 1, PERIOD_MAX);
+    int status = SERENO_OK;
+    for (int32_t i = 0; i < n && !status; i++) {
+        if (i < period) tokens[i] = (int32_t)rng_below(r, (uint32_t)n_vocab);
+        status = sereno_tokens_append(out, tokens[i % period], err);
+    }
+    return status;
+}
+
+/* A prompt that owes nothing to the answers before. */
+static int draw_new_prompt(const check_options *o, trial *t, sereno_error *err) {
+    rng *r = &t->r;
+    answer *a = &t->answer;
+    int32_t n_vocab = o->reference->ops->info(o->reference)->n_vocab, n_max = t->n_ctx - 1;
+    int32_t n = between(r, 1, n_max < 48 ? n_max : 48);
+    if (chance(r, 8)) n = between(r, n_max > 40 ? n_max - 40 : 1, n_max);
+    a->prompt.n = 0;
+    if (chance(r, 8)) {
+        a->prompt_kind = "one random token";
+        return append_random(r, n_vocab, 1, &a->prompt, err);
+    }
+    if (o->text && o->text->n > 0 && chance(r, 2)) {
+        a->prompt_kind = "cut out of a text";
+        return append_slice(r, o->text, n, &a->prompt, err);
+    }
+    bool repeats = chance(r, 2);
+    a->prompt_kind = repeats ? "random and repeating" : "random";
+    return repeats ? append_repeated(r, n_vocab, n, &a->prompt, err) : append_random(r, n_vocab, n, &a->prompt, err);
+}
+
+/* A prompt after an answer: it goes on, turns off somewhere, or is a new one. */
+static int draw_next_prompt(const check_options *o, trial *t, const sereno_tokens *given, sereno_error *err) {
+    rng *r = &t->r;
+    answer *a = &t->answer;
+    int32_t n_vocab = o->reference->ops->info(o->reference)->n_vocab, added = between(r, 1, 6);
+    int status = SERENO_OK;
+    if (chance(r, 4) || (int32_t)(a->prompt.n + given->n) + added >= t->n_ctx) {
+        return draw_new_prompt(o, t, err);
+    }
+    for (size_t i = 0; i < given->n && !status; i++) {
+        status = sereno_tokens_append(&a->prompt, given->ids[i], err);
+    }
+    a->prompt_kind = "what was there and more";
+    if (chance(r, 2)) {
+        a->prompt.n = rng_below(r, (uint32_t)a->prompt.n + 1);
+        a->prompt_kind = "a beginning of what was there and more";
+    }
+    return status ? status : append_random(r, n_vocab, added, &a->prompt, err);
+}
+
+static void draw_settings(const check_options *o, trial *t) {
+    rng *r = &t->r;
+    answer *a = &t->answer;
+    int32_t most = o->max_tokens > 0 ? o->max_tokens : MAX_TOKENS_DEFAULT;
+    a->sampler = draw_sampler(r);
+    a->max_tokens = between(r, 1, chance(r, 4) || most < 16 ? most : 16);
+    /* Until the context ends, where that is not too far. */
+    if (t->n_ctx - (int32_t)a->prompt.n <= most && chance(r, 2)) a->max_tokens = t->n_ctx;
+    a->n_stops = 0;
+    a->cancel_first = chance(r, 8);
+    a->cancel_after = rng_below(r, 400);
+}
+
+/* Pieces of an answer, so that they do come up when it is asked for again. */
+static void draw_stops(rng *r, const sereno_text *text, answer *a) {
+    int n = between(r, 1, STOPS_MAX);
+    for (int i = 0; i < n && text->size > 0; i++) {
+        size_t at = rng_below(r, (uint32_t)text->size), size = (size_t)between(r, 1, STOP_SIZE - 1);
+        if (size > text->size - at) size = text->size - at;
+        char *stop = a->stops[a->n_stops];
+        memset(stop, 0, STOP_SIZE);
+        memcpy(stop, text->data + at, size);
+        if (stop[0] != '\0') a->n_stops++;
+    }
+}
+
+/* ---- Disturbing ---- */
+
+typedef struct disturber {
+    mischief mischief;
+    rng r;
+    uint64_t now_ns, slept_ns; /* of the generator's clock; sleep so far in this subgraph */
+    int32_t abandon_at, sleep_at;
+    atomic_bool cancel;
+    bool cancels;
+    uint32_t countdown; /* boundaries until it does */
+    const bench_watch *watch;
+    check_counts *counts;
+} disturber;
+
+static uint64_t disturbed_now_ns(void *ctx) {
+    return ((const disturber *)ctx)->now_ns;
+}
+
+static int32_t draw_boundary(disturber *d, uint32_t once_of, int32_t n_subgraphs) {
+    if (once_of == 0 || !chance(&d->r, once_of)) return -1;
+    return (int32_t)rng_below(&d->r, (uint32_t)n_subgraphs);
+}
+
+/* At the first boundary of a pass: what is done to it. */
+static void begin_pass(disturber *d, const sereno_boundary *b) {
+    const mischief *m = &d->mischief;
+    uint32_t abandon_of = b->plan == SERENO_PLAN_DRAFT ? m->abandon_draft_of : m->abandon_other_of;
+    d->abandon_at = draw_boundary(d, abandon_of, b->n_subgraphs);
+    d->sleep_at = draw_boundary(d, m->sleep_of, b->n_subgraphs);
+}
+
+static sereno_verdict disturb(void *ctx, const sereno_boundary *b) {
+    disturber *d = ctx;
+    bool first_call = b->slept_ns == 0;
+    if (first_call) {
+        uint32_t mean_ns = b->plan == SERENO_PLAN_DRAFT ? d->mischief.draft_ns : d->mischief.other_ns;
+        d->now_ns += rng_below(&d->r, 2 * mean_ns);
+        d->slept_ns = 0;
+        if (b->subgraph == 0) begin_pass(d, b);
+        if (d->cancels && d->countdown-- == 0) atomic_store(&d->cancel, true);
+    }
+    d->now_ns += b->slept_ns - d->slept_ns;
+    d->slept_ns = b->slept_ns;
+    if (watch_cancelled(d->watch)) atomic_store(&d->cancel, true);
+    if (first_call && b->subgraph == d->sleep_at) {
+        d->counts->sleeps++;
+        return (sereno_verdict){SERENO_SLEEP, 1 + rng_below(&d->r, 50)};
+    }
+    if (b->subgraph != d->abandon_at) return (sereno_verdict){.action = SERENO_CONTINUE};
+    if (b->plan != SERENO_PLAN_DRAFT) d->counts->passes_abandoned++;
+    return (sereno_verdict){.action = SERENO_ABANDON};
+}
+
+/* ---- Generating ---- */
+
+static sereno_request request_of(const answer *a, const char **stops) {
+    for (int i = 0; i < a->n_stops; i++) {
+        stops[i] = a->stops[i];
+    }
+    return (sereno_request){.prompt = a->prompt.ids,
+                            .n_prompt = (int32_t)a->prompt.n,
+                            .max_tokens = a->max_tokens,
+                            .sampler = a->sampler,
+                            .stops = stops,
+                            .n_stops = a->n_stops};
+}
+
+/* What an answer is compared by. */
+typedef struct outcome {
+    sereno_generation g;
+    int32_t kept;   /* tokens in the KV cache afterwards */
+    bool cancelled; /* before it ended, or just after */
+} outcome;
+
+static int cancelled(sereno_error *err) {
+    return err_set(err, SERENO_ERR_ABANDONED, "the check was cancelled");
+}
+
+/* From an empty KV cache. */
+static int generate_plainly(const check_options *o, const answer *a, outcome *out, sereno_error *err) {
+    const char *stops[STOPS_MAX];
+    sereno_generator *generator;
+    sereno_request request = request_of(a, stops);
+    request.cancel = o->watch.cancel;
+    int status = sereno_generator_open(o->reference, o->tokenizer, 0, NULL, &generator, err);
+    if (status) return status;
+    status = sereno_generate(generator, &request, &out->g, err);
+    sereno_generator_close(&generator);
+    out->kept = o->reference->ops->length(o->reference, 0);
+    if (!status && watch_cancelled(&o->watch)) status = cancelled(err);
+    return status;
+}
+
+/* Fresh: the answer before the last generation is freed. */
+static int regenerate_plainly(const check_options *o, const answer *a, outcome *out, sereno_error *err) {
+    sereno_generation_free(&out->g);
+    *out = (outcome){0};
+    return generate_plainly(o, a, out, err);
+}
+
+static void add_stats(check_counts *c, const sereno_speculation_stats *s) {
+    c->passes += s->passes;
+    c->drafted += s->drafted;
+    c->drafts_abandoned += s->drafted_abandoned;
+    c->verified_neural += s->verified_neural;
+    c->verified_ngram += s->verified_ngram;
+    c->accepted_neural += s->accepted_neural;
+    c->accepted_ngram += s->accepted_ngram;
+}
+
+static int generate_disturbed(const check_options *o, trial *t, bool cancels, outcome *out, sereno_error *err) {
+    const answer *a = &t->answer;
+    const char *stops[STOPS_MAX];
+    disturber d = {.mischief = t->mischief,
+                   .r = {rng_u64(&t->r)},
+                   .cancels = cancels,
+                   .countdown = a->cancel_after,
+                   .watch = &o->watch,
+                   .counts = t->counts};
+    const sereno_clock clock = {disturbed_now_ns, &d};
+    sereno_request request = request_of(a, stops);
+    request.cancel = &d.cancel;
+    request.clock = &clock;
+    request.observer = disturb;
+    request.observer_ctx = &d;
+    int status = sereno_generate(t->generator, &request, &out->g, err);
+    out->kept = t->engine->ops->length(t->engine, t->sequence);
+    out->cancelled = atomic_load(&d.cancel);
+    add_stats(t->counts, &out->g.speculation);
+    if (!status && watch_cancelled(&o->watch)) status = cancelled(err);
+    return status;
+}
+
+/* ---- Comparing ---- */
+
+static size_t first_different_token(const sereno_tokens *a, const sereno_tokens *b) {
+    size_t i = 0;
+    while (i < a->n && i < b->n && a->ids[i] == b->ids[i]) i++;
+    return i;
+}
+
+static bool same_text(const sereno_text *a, const sereno_text *b) {
+    return a->size == b->size && (a->size == 0 || memcmp(a->data, b->data, a->size) == 0);
+}
+
+/* "" when there is no difference. */
+static void compare(const outcome *plain, const outcome *speculated, char *out, size_t size) {
+    static const char *const finish_names[] = {"stop", "length", "cancelled"};
+    const sereno_generation *a = &plain->g, *b = &speculated->g;
+    size_t at = first_different_token(&a->tokens, &b->tokens);
+    out[0] = '\0';
+    if (at < a->tokens.n && at < b->tokens.n) {
+        snprintf(out, size, "token %zu of the answer is %d instead of %d", at + 1, b->tokens.ids[at],
+                 a->tokens.ids[at]);
+    } else if (a->tokens.n != b->tokens.n) {
+        snprintf(out, size, "the answer has %zu tokens instead of %zu, of which the first %zu are equal", b->tokens.n,
+                 a->tokens.n, at);
+    } else if (!same_text(&a->text, &b->text)) {
+        snprintf(out, size, "the tokens are equal, but the text differs (%zu bytes instead of %zu)", b->text.size,
+                 a->text.size);
+    } else if (a->finish != b->finish || a->ended_by_token != b->ended_by_token) {
+        snprintf(out, size, "the tokens are equal, but the answer ended by %s%s instead of %s%s",
+                 finish_names[b->finish], b->ended_by_token ? " (an end token)" : "", finish_names[a->finish],
+                 a->ended_by_token ? " (an end token)" : "");
+    } else if (plain->kept != speculated->kept) {
+        snprintf(out, size, "the answers are equal, but %d tokens are in the KV cache afterwards instead of %d",
+                 speculated->kept, plain->kept);
+    }
+}
+
+/* What was generated until it was cancelled must be a beginning. (Its text need not be: what may turn into a stop
+ * string is held back, and handed out when nothing more comes.) */
+static void compare_cancelled(const outcome *plain, const outcome *part, char *out, size_t size) {
+    size_t at = first_different_token(&plain->g.tokens, &part->g.tokens);
+    out[0] = '\0';
+    if (!part->cancelled) compare(plain, part, out, size);
+    else if (at < part->g.tokens.n) {
+        snprintf(out, size, "cancelled, the answer is no beginning of the whole one: they part at token %zu", at + 1);
+    }
+}
+
+static void describe(const check_options *o, const trial *t, char *out, size_t size) {
+    const answer *a = &t->answer;
+    const sereno_speculation *s = &t->speculation;
+    const sereno_bounds *b = &s->bounds;
+    const sereno_sampler *p = &a->sampler;
+    char ngrams[64] = "no n-grams", cancelled_first[64] = "";
+    if (s->ngrams) snprintf(ngrams, sizeof ngrams, "n-grams of %d to %d", s->ngram.order_min, s->ngram.order_max);
+    if (a->cancel_first) {
+        snprintf(cancelled_first, sizeof cancelled_first, ", cancelled first after %u boundaries", a->cancel_after);
+    }
+    snprintf(out, size,
+             "trial %" PRIu64 ", answer %d of %d: %s. Prompt of %zu tokens (%s), at most %d of answer, temperature %g, "
+             "top-k %d, top-p %g, min-p %g, seed %" PRIu64 ", %d stop strings%s; draft %s%s of %d to %d tokens, "
+             "batches of %d to %d, %s; %d threads, sequence %d; abandoned: a draft's pass once in %u, another once in "
+             "%u (0: never)",
+             t->number, a->index + 1, t->n_answers, t->difference, a->prompt.n, a->prompt_kind, a->max_tokens,
+             (double)p->temperature, p->top_k, (double)p->top_p, (double)p->min_p, p->seed, a->n_stops, cancelled_first,
+             o->draft_names[t->draft], b->may_draft ? "" : " (may not draft)", b->draft_min, b->draft_max, b->batch_min,
+             b->batch_max, ngrams, t->engine->ops->info(t->engine)->n_threads, t->sequence,
+             t->mischief.abandon_draft_of, t->mischief.abandon_other_of);
+}
+
+/* ---- A trial ---- */
+
+/* One answer plainly, and speculated as often as the trial says. */
+static int run_answer(const check_options *o, trial *t, outcome *plain, sereno_error *err) {
+    answer *a = &t->answer;
+    outcome part = {0}, whole = {0};
+    int status = generate_plainly(o, a, plain, err);
+    if (!status && chance(&t->r, 4)) {
+        draw_stops(&t->r, &plain->g.text, a);
+        status = regenerate_plainly(o, a, plain, err);
+    }
+    if (!status && a->cancel_first) {
+        status = generate_disturbed(o, t, true, &part, err);
+        t->counts->cancelled += part.cancelled;
+        if (!status) compare_cancelled(plain, &part, t->difference, sizeof t->difference);
+    }
+    if (!status && !*t->difference) {
+        status = generate_disturbed(o, t, false, &whole, err);
+        if (!status) compare(plain, &whole, t->difference, sizeof t->difference);
+        t->counts->answers++;
+        t->counts->tokens += whole.g.tokens.n;
+        t->counts->stopped += whole.g.finish == SERENO_FINISH_STOP && !whole.g.ended_by_token;
+        t->counts->filled += whole.g.finish == SERENO_FINISH_LENGTH && (int32_t)whole.g.tokens.n < a->max_tokens;
+    }
+    sereno_generation_free(&part.g);
+    sereno_generation_free(&whole.g);
+    return status;
+}
+
+/* All answers of a trial, by one generator, until one differs. */
+static int run_trial(const check_options *o, trial *t, sereno_error *err) {
+    answer *a = &t->answer;
+    int status = sereno_generator_open(t->engine, o->tokenizer, t->sequence, &t->speculation, &t->generator, err);
+    if (!status) status = draw_new_prompt(o, t, err);
+    t->counts->trials++;
+    while (!status) {
+        outcome plain = {0};
+        draw_settings(o, t);
+        status = run_answer(o, t, &plain, err);
+        bool last = *t->difference || a->index + 1 == t->n_answers;
+        if (!status && !last) status = draw_next_prompt(o, t, &plain.g.tokens, err);
+        sereno_generation_free(&plain.g);
+        if (last) break;
+        a->index++;
+    }
+    sereno_generator_close(&t->generator);
+    return status;
+}
+
+static int check_engines(const check_options *o, sereno_error *err) {
+    const sereno_engine_info *wanted = o->reference->ops->info(o->reference);
+    if (o->n_engines < 1 || o->n_engines > CHECK_ENGINES_MAX || o->n_drafts < 1 || o->n_drafts > CHECK_DRAFTS_MAX) {
+        return err_set(err, SERENO_ERR_INVALID, "%d engines and %d drafts; 1 to %d and 1 to %d are allowed",
+                       o->n_engines, o->n_drafts, CHECK_ENGINES_MAX, CHECK_DRAFTS_MAX);
+    }
+    for (int i = 0; i < o->n_engines; i++) {
+        const sereno_engine_info *info = o->engines[i].engine->ops->info(o->engines[i].engine);
+        if (info->n_vocab == wanted->n_vocab && info->n_ctx == wanted->n_ctx &&
+            info->activation_bits == wanted->activation_bits) {
+            continue;
+        }
+        return err_set(err, SERENO_ERR_INVALID,
+                       "engine %d has a vocabulary of %d, a context of %d and activations of %d bits, but the "
+                       "reference %d, %d and %d; they must be equal",
+                       i, info->n_vocab, info->n_ctx, info->activation_bits, wanted->n_vocab, wanted->n_ctx,
+                       wanted->activation_bits);
+    }
+    if (wanted->n_ctx >= 2) return SERENO_OK;
+    return err_set(err, SERENO_ERR_INVALID, "a context of %d holds no prompt and answer", wanted->n_ctx);
+}
+
+int check_exactness(const check_options *o, check_result *out, sereno_error *err) {
+    *out = (check_result){0};
+    int status = check_engines(o, err);
+    for (uint64_t i = 0; i < o->trials && !status; i++) {
+        if (watch_cancelled(&o->watch)) return cancelled(err);
+        trial t = draw_trial(o, o->first_trial + i);
+        sereno_error failure = {0};
+        t.counts = &out->by_draft[t.draft];
+        status = run_trial(o, &t, &failure);
+        if (status == SERENO_ERR_ABANDONED) err_set(err, status, "%s", failure.message);
+        else if (status) err_set(err, status, "trial %" PRIu64 ": %s", t.number, failure.message);
+        out->trials += !status;
+        if (*t.difference && out->differences++ == 0) {
+            out->first_different = t.number;
+            describe(o, &t, out->description, sizeof out->description);
+        }
+        sereno_tokens_free(&t.answer.prompt);
+        watch_progress(&o->watch, i + 1, o->trials);
+        if (*t.difference && !o->go_on) break;
+    }
+    return status;
+}
+
+check_counts check_total(const check_result *result) {
+    check_counts sum = {0};
+    for (int i = 0; i < CHECK_DRAFTS_MAX; i++) {
+        const check_counts *c = &result->by_draft[i];
+        sum.trials += c->trials;
+        sum.answers += c->answers;
+        sum.tokens += c->tokens;
+        sum.passes += c->passes;
+        sum.drafted += c->drafted;
+        sum.drafts_abandoned += c->drafts_abandoned;
+        sum.verified_neural += c->verified_neural;
+        sum.verified_ngram += c->verified_ngram;
+        sum.accepted_neural += c->accepted_neural;
+        sum.accepted_ngram += c->accepted_ngram;
+        sum.passes_abandoned += c->passes_abandoned;
+        sum.sleeps += c->sleeps;
+        sum.cancelled += c->cancelled;
+        sum.stopped += c->stopped;
+        sum.filled += c->filled;
+    }
+    return sum;
+}
