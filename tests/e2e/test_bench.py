@@ -7,12 +7,15 @@ sys.dont_write_bytecode = True
 import support
 from support import Case, fake, tiny_model
 
-BENCHES = ("memory", "kernels", "passes")
+BENCHES = ("memory", "kernels", "decode", "passes")
 COMMON_OPTIONS = {"--json", "-v", "--verbose", "--log-file", "-h", "--help"}
 OPTIONS = {
     "memory": {"-t", "--threads", "--buffer-mib", "--repeats", "--isa"},
     "kernels": {"--isa", "--types", "--shape", "--batches", "--ablate", "-t", "--threads", "--repeats", "--sample-ms",
                 "--buffer-mib"},
+    "decode": {"-m", "--model", "--strategies", "--prompts", "--raw", "--repeats", "-n", "--predict", "-c", "--ctx-size",
+               "--synthetic-acceptance", "--temp", "--temperature", "--top-k", "--top-p", "--min-p", "-s", "--seed",
+               "-t", "--threads", "--cpu", "--sched", "--activations"},
     "passes": {"-m", "--model", "--context", "--batches", "--repeats", "--prefill", "--prefill-repeats",
                "--buffer-mib", "--prefetch", "--prefetch-next", "-t", "--threads", "--cpu", "--sched", "--activations", "--isa"},
 }
@@ -237,6 +240,81 @@ class Passes(Bench):
         self.assertEqual(result.err, "")
         self.assertRegex(result.out, r"(?m)^ +2( +\d+\.\d+){5} +\d+%   \d+ us, \w+, \d+ of \d+$")
         self.assertRegex(result.out, r"(?m)^prefill of 512 tokens")
+
+
+class Decode(Bench):
+    STRATEGIES = ("plain", "spec:draft=ngram:orders=2-4:trust=off", "spec:draft=self:int4:draft-max=3:abandon=0.5",
+                  "spec:draft=self:layers=1:batch=8:fill=off")
+
+    def prompts(self):
+        folder = self.folder()
+        for name in ("chat-1", "chat-2", "code-1"):
+            (folder / f"{name}.txt").write_text(f"{name}: the sea and the sea and the sea and the\n")
+        (folder / "README.md").write_text("no prompt")
+        return folder
+
+    def decode(self, *arguments, prompts=None, **how):
+        return self.bench_json("decode", "-m", tiny_model("f16"), "--prompts", prompts or self.prompts(), "-n", 24,
+                               "--strategies", ",".join(self.STRATEGIES), *arguments, **how)
+
+    def test_json(self):
+        d = self.decode("--repeats", 2, "-t", 2)
+        self.assertEqual(d["acceptance_is"], "real")
+        self.assertEqual({(c["strategy"], c["prompt"]) for c in d["cells"]},
+                         {(s, p) for s in self.STRATEGIES for p in ("chat-1", "chat-2", "code-1")})
+        for cell in d["cells"]:
+            self.assertEqual(cell["different_texts"], 0)
+            self.assertEqual(len(cell["tok_s_runs"]), 2)
+            self.assertTrue(0 < cell["distinct_4grams"] <= 1)
+            self.assertGreaterEqual(cell["tokens_per_pass"], 1 if cell["strategy"] != "plain" else 0)
+        for ratio in d["ratios"]:
+            self.assertEqual(ratio["base"], "plain")
+            self.assertGreater(ratio["tok_s"]["point"], 0)
+            self.assertEqual(len({"prompts", "kind", "prompt"} & ratio.keys()), 1)
+        self.assertGreater(d["abandoned"]["n"], 0)
+        abandoned = [c["drafted_abandoned"] for c in d["cells"] if "abandon" in c["strategy"]]
+        self.assertEqual(sum(abandoned), d["abandoned"]["n"])
+        wide = [c for c in d["cells"] if "batch=8" in c["strategy"]]
+        for cell in wide:
+            self.assertEqual(cell["filled_ngram"], 0)
+            self.assertGreater(cell["padded"], 0)
+            shares = cell["time_share"]["verify_by_batch"]
+            self.assertEqual([b for b in shares if shares[b] > 0], ["8"])
+
+    def test_synthetic(self):
+        d = self.decode("--synthetic-acceptance", "1,0.5:ngram=0", "--repeats", 1)
+        self.assertEqual(d["acceptance_is"], "synthetic")
+        self.assertEqual(d["synthetic_acceptance"], "1,0.5:ngram=0")
+        drafted = [c for c in d["cells"] if "draft-max=3" in c["strategy"]]
+        self.assertTrue(all(c["acceptance_by_depth"][0] == 1 for c in drafted))
+        text = self.bench("decode", "-m", tiny_model("f16"), "--prompts", self.prompts(), "-n", 8, "--repeats", 1,
+                          "--strategies", "plain,spec", "--synthetic-acceptance", "0.5")
+        self.assertIn("SYNTHETIC", text.out)
+        refused = self.sereno("run", "--synthetic-acceptance", "0.5", "-p", "x", code=2)
+        self.assertIn("no option", refused.err)
+
+    def test_text(self):
+        shown = self.bench("decode", "-m", tiny_model("f16"), "--prompts", self.prompts() / "code-1.txt", "-n", 24,
+                           "--repeats", 2, "--strategies", "plain,spec:draft=self:int4:abandon=1")
+        self.assertRegex(shown.out, r"(?m)^  code-1 +[0-9.]+ +[0-9.]+ \[")
+        self.assertIn("drafts abandoned", shown.out)
+        self.assertNotIn("DIFFERS", shown.out)
+
+    def test_mistakes(self):
+        bad = ("", "plain,", "fast", "spec:draft=self:int3", "spec:draft=self:layers=x", "spec:batch=3", "spec:batch=64",
+               "spec:abandon=2", "spec:fill=maybe", "spec:orders=1-8", "spec:orders=4-2", "spec:nothing=1",
+               ",".join(["spec"] * 17))
+        for strategies in bad:
+            with self.subTest(strategies):
+                self.refused("decode", "--strategies", strategies)
+        for rates in ("", "2", "0.5,", "a", "0.5:ngram=2", "0.5:other=1", ",".join(["0.5"] * 33)):
+            with self.subTest(rates):
+                self.refused("decode", "--synthetic-acceptance", rates, words=("--synthetic-acceptance",))
+        model = tiny_model("f16")
+        self.refused("decode", "-m", model, "--strategies", "spec:draft=self:layers=2", "--prompts", self.prompts(),
+                     words=("1 to 1",))
+        self.refused("decode", "-m", model, "--prompts", self.folder(), words=("no prompts",))
+        self.refused("decode", "-m", model, "--prompts", "/no/such/place", words=("/no/such/place",), code=1)
 
 
 class Interrupts(Bench):
