@@ -55,7 +55,7 @@ static int add_prompt(decode_bench *d, const char *path, const char *name) {
                                   text.data ? text.data : "", text.size, &p->tokens, err);
     }
     sereno_text_free(&text);
-    if (status) return err_set(err, status, "prompt %s: %s", name, (*err).message);
+    if (status) return err_set(err, status, "prompt %s: %s", name, err->message);
     size_t length = strcspn(name, ".");
     snprintf(d->names[d->n_prompts], NAME_MAX_BYTES, "%.*s", (int)length, name);
     p->name = d->names[d->n_prompts++];

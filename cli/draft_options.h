@@ -27,7 +27,7 @@ extern const char *const strategy_names[];
     {OPTION_TEXT, "-md, --draft", "DRAFT", &(draft_).draft,                                                         \
      "who proposes: a GGUF file with the same vocabulary; self:int4 or self:int8, the model itself with coarser "    \
      "weights; self:layers=K, its first K layers; ngram, what followed the same words before; none. Default ngram: " \
-     "needs no memory. All but none use n-grams too", 0, 0, NULL, NULL},                                            \
+     "needs a megabyte. All but none use n-grams too", 0, 0, NULL, NULL},                                            \
     {OPTION_FLAG, "--draft-fallback", NULL, &(draft_).fallback,                                                     \
      "go on with n-grams where the draft's vocabulary differs, instead of refusing it", 0, 0, NULL, NULL},          \
     {OPTION_INT, "--draft-max, --draft-n", "N", &(draft_).length,                                                   \

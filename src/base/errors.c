@@ -8,12 +8,14 @@
 
 int err_set(sereno_error *err, int code, const char *format, ...) {
     if (err) {
-        err->code = code;
+        char message[sizeof err->message]; /* apart: the arguments may be the error's present message */
         va_list args;
         va_start(args, format);
-        vsnprintf(err->message, sizeof err->message, format, args);
+        vsnprintf(message, sizeof message, format, args);
         va_end(args);
-        utf8_make_printable(err->message); /* names out of files may hold anything */
+        utf8_make_printable(message); /* names out of files may hold anything */
+        memcpy(err->message, message, strlen(message) + 1);
+        err->code = code;
     }
     return code;
 }

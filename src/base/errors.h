@@ -6,7 +6,8 @@
 
 #include "sereno/error.h"
 
-/* Stores code and message (err may be NULL) and returns code, so that `return err_set(...)` reads well. */
+/* Stores code and message (err may be NULL) and returns code, so that `return err_set(...)` reads well. What is stored
+ * may be an argument: a caller adds where it happened to what its callee said. */
 int err_set(sereno_error *err, int code, const char *format, ...) SERENO_PRINTF(3, 4);
 
 /* Appends name to a list like "a, b" for a message; what does not fit is cut. */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "errors.h"
 #include "half.h"
 #include "histogram.h"
 #include "philox.h"
@@ -175,8 +176,18 @@ static void test_status_names(void **state) {
     assert_non_null(strstr(sereno_status_text(SERENO_ERR_CONTEXT_FULL), "context"));
 }
 
+/* A message may be wrapped in another one. */
+static void test_errors_wrap(void **state) {
+    (void)state;
+    sereno_error err = {0};
+    err_set(&err, SERENO_ERR_IO, "no such file");
+    assert_int_equal(err_set(&err, err.code, "prompt %d: %s", 3, err.message), SERENO_ERR_IO);
+    assert_string_equal(err.message, "prompt 3: no such file");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_errors_wrap),
         cmocka_unit_test(test_utf8_characters_survive),
         cmocka_unit_test(test_utf8_refuses),
         cmocka_unit_test(test_printable),
