@@ -535,7 +535,9 @@ static void test_requests_in_a_row(void **state) {
                                           .sampler = random_sampler(&r),
                                           .observer = disturb,
                                           .observer_ctx = &r};
-                if (rng_below(&r, 2)) request.sampler.temperature = 20; /* any token may come, the end too */
+                if (rng_below(&r, 2)) { /* any token may come, the end too */
+                    request.sampler = (sereno_sampler){.temperature = 20, .top_p = 1, .seed = rng_u64(&r)};
+                }
                 answer_both(&p, &request, &answer);
                 n_ended += answer.n > 0 && (int32_t)answer.n < request.max_tokens && (int32_t)answer.n + n < CONTEXT;
                 answer_next(&p, &request, &answer);
