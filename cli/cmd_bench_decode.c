@@ -157,7 +157,7 @@ static json_t *json_cell(const decode_bench *d, const decode_result *r, int stra
     for (int i = 0; i < r->repeats; i++) {
         json_array_append_new(runs, json_real(decode_run_of(r, strategy, prompt, i)->tok_s));
     }
-    json_t *speculation = json_speculation(&t.stats, t.ms, (int32_t)t.tokens + t.runs);
+    json_t *speculation = json_speculation(&t.stats, (int32_t)t.tokens + t.runs);
     json_t *cell = json_pack("{s:s, s:s, s:s, s:f, s:o, s:f, s:f, s:i}", "strategy", d->strategies.list[strategy].name,
                              "draft", d->strategies.list[strategy].draft_name, "prompt", d->prompts[prompt].name,
                              "tok_s", t.ms > 0 ? t.tokens / t.ms * 1000 : 0.0, "tok_s_runs", runs, "tokens",

@@ -259,8 +259,8 @@ static void report_json(const run *r, const sereno_generation *g) {
                          SCHEMA_VERSION, "text", g->text.data ? g->text.data : "", g->text.size, "tokens", tokens,
                          "prompt_tokens", (int)r->history.n, "completion_tokens", (int)g->tokens.n, "finish_reason",
                          finish_names[g->finish], "target_origin", json_text(origin, strlen(origin)), "timings",
-                         timings, "speculation", json_speculation(&g->speculation, g->decode_ms, (int32_t)g->tokens.n),
-                         "memory", memory, "settings", json_settings(r), "environment",
+                         timings, "speculation", json_speculation(&g->speculation, (int32_t)g->tokens.n), "memory",
+                         memory, "settings", json_settings(r), "environment",
                          json_environment(&r->options->machine, info)));
 }
 

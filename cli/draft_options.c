@@ -47,13 +47,14 @@ static int open_file(const draft_options *o, const char *timing_folder, sereno_e
         }
         snprintf(out->reason, sizeof out->reason, "%s", differs.message);
         out->fallback = out->reason;
+        sereno_model_close(&out->model);
         return SERENO_OK;
     }
     const sereno_model_info *draft = sereno_model_describe(out->model), *model = sereno_model_describe(target_model);
     if (draft->n_parameters > model->n_parameters) {
         return err_set(
             err, SERENO_ERR_INVALID,
-            "%s has %.0f million parameters and the model %.0f million; a draft must be smaller, or it takes "
+            "%s has %.1f million parameters and the model %.1f million; a draft must be smaller, or it takes "
             "longer than what it saves (were the two exchanged?)",
             o->draft, (double)draft->n_parameters / 1e6, (double)model->n_parameters / 1e6);
     }
@@ -109,9 +110,9 @@ static double share(double part, double whole) {
     return whole > 0 ? part / whole : 0;
 }
 
-json_t *json_speculation(const sereno_speculation_stats *s, double decode_ms, int32_t n_tokens) {
+json_t *json_speculation(const sereno_speculation_stats *s, int32_t n_tokens) {
     json_t *by_depth = json_array(), *verify = json_object();
-    double whole = decode_ms * 1e6, verify_ns = 0;
+    double whole = (double)s->step_ns, verify_ns = 0;
     for (int i = 0; i < SERENO_DRAFT_MAX && s->tried_at[i] > 0; i++) {
         json_array_append_new(by_depth, json_real(share((double)s->accepted_at[i], (double)s->tried_at[i])));
     }

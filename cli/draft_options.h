@@ -66,7 +66,7 @@ void draft_close_opened(opened_draft *draft);
 /* Name of the draft as it runs: "self:int4", "ngram", "none", the file's name. */
 const char *draft_name(const draft_options *options, const opened_draft *draft);
 
-/* The "speculation" object; decode_ns: from the first token to the last. */
-json_t *json_speculation(const sereno_speculation_stats *s, double decode_ms, int32_t n_tokens);
+/* The "speculation" object of an answer of n_tokens. */
+json_t *json_speculation(const sereno_speculation_stats *s, int32_t n_tokens);
 
 #endif

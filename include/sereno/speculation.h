@@ -65,7 +65,8 @@ typedef struct sereno_speculation_stats {
     int64_t tried_at[SERENO_DRAFT_MAX];      /* candidates whose parent was accepted, by depth from 1 */
     int64_t accepted_at[SERENO_DRAFT_MAX];   /* of these accepted */
     int64_t passes_of[SERENO_BATCHES];       /* verification passes by batch: at most 1, 2, 4 .. 32 tokens */
-    uint64_t draft_ns, verify_ns[SERENO_BATCHES], sleep_ns; /* from the first token to the last */
+    /* Time of all steps, which begin after the first token, and of it: drafting, verifying by batch, asleep. */
+    uint64_t step_ns, draft_ns, verify_ns[SERENO_BATCHES], sleep_ns;
 } sereno_speculation_stats;
 
 /* Adds what happened in one request to a sum over several. */

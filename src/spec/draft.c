@@ -47,20 +47,19 @@ static int32_t known_token(const sereno_engine *e, int32_t token) {
     return token < e->ops->info(e)->n_vocab ? token : 0;
 }
 
-int draft_compute(draft *d, const int32_t *path, int32_t n, sereno_observer observer, void *observer_ctx, int32_t *last,
-                  sereno_error *err) {
+int draft_compute(draft *d, const int32_t *path, int32_t n, sereno_observer observer, void *observer_ctx,
+                  bool sample_cpu, int32_t *last, sereno_error *err) {
     sereno_engine *e = d->engine;
     int status = SERENO_OK;
     while ((int32_t)d->held.n < n && !status) {
-        sereno_input inputs[SERENO_PREFILL_BATCH_MAX];
-        int32_t kept[SERENO_PREFILL_BATCH_MAX], at = (int32_t)d->held.n, batch = n - at;
-        if (batch > SERENO_PREFILL_BATCH_MAX) batch = SERENO_PREFILL_BATCH_MAX;
+        sereno_input inputs[SERENO_VERIFY_BATCH_MAX];
+        int32_t kept[SERENO_VERIFY_BATCH_MAX], at = (int32_t)d->held.n, batch = n - at;
+        if (batch > SERENO_VERIFY_BATCH_MAX) batch = SERENO_VERIFY_BATCH_MAX;
         for (int32_t i = 0; i < batch; i++) {
             inputs[i] = (sereno_input){known_token(e, path[at + i]), d->sequence, i - 1, at + i == n - 1};
             kept[i] = i;
         }
-        sereno_plan_kind plan = batch > SERENO_VERIFY_BATCH_MAX ? SERENO_PLAN_PREFILL : SERENO_PLAN_DRAFT;
-        sereno_pass pass = {plan, inputs, batch, observer, observer_ctx, observer != NULL};
+        sereno_pass pass = {SERENO_PLAN_DRAFT, inputs, batch, observer, observer_ctx, sample_cpu};
         status = e->ops->pass(e, &pass, err);
         if (!status) status = e->ops->keep(e, d->sequence, kept, batch, err);
         if (!status) status = hold(d, path + at, batch, err);

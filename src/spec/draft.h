@@ -32,9 +32,10 @@ bool draft_has_room(const draft *d, int32_t n);
 
 /*
  * Computes the rest of the path, which was followed, up to its last token, whose logits are then those of input *last
- * of the draft's last pass. SERENO_ERR_ABANDONED: the observer said so, and what was computed by then stays.
+ * of the draft's last pass. All passes are of plan DRAFT; the observer and sample_cpu are theirs. SERENO_ERR_ABANDONED:
+ * the observer said so, and what was computed by then stays.
  */
-int draft_compute(draft *d, const int32_t *path, int32_t n, sereno_observer observer, void *observer_ctx, int32_t *last,
-                  sereno_error *err);
+int draft_compute(draft *d, const int32_t *path, int32_t n, sereno_observer observer, void *observer_ctx,
+                  bool sample_cpu, int32_t *last, sereno_error *err);
 
 #endif

@@ -114,7 +114,7 @@ static int draft_one(elastic *el, elastic_sequence *s, int32_t behind, bool *mor
     uint64_t start = elastic_now_ns(el);
     int32_t input, n_path = (int32_t)el->path.n;
     sereno_error failure = {0};
-    int status = draft_compute(&s->draft, el->path.ids, n_path, observe, el, &input, &failure);
+    int status = draft_compute(&s->draft, el->path.ids, n_path, observe, el, el->observer != NULL, &input, &failure);
     *more = false;
     if (!status) {
         sereno_choice choices[CHOICES];
@@ -281,7 +281,7 @@ static int32_t place_inputs(elastic *el, elastic_sequence *const *set, int32_t n
     return n_inputs;
 }
 
-static int verify(elastic *el, elastic_sequence *const *set, int32_t n, sereno_error *err) {
+static int verify(elastic *el, elastic_sequence *const *set, int32_t n, int32_t context, sereno_error *err) {
     picked picks[SERENO_VERIFY_BATCH_MAX];
     sereno_input inputs[SERENO_VERIFY_BATCH_MAX];
     int32_t n_picks = pick_candidates(el, set, n, picks);
@@ -290,7 +290,7 @@ static int verify(elastic *el, elastic_sequence *const *set, int32_t n, sereno_e
     int status = run_target(el, SERENO_PLAN_VERIFY, inputs, n_inputs, err);
     if (status) return status;
     uint64_t ns = elastic_now_ns(el) - start;
-    planner_saw_pass(&el->planner, &el->planner.target, n_inputs, (int32_t)set[0]->tokens.n, (double)ns / 1e3);
+    planner_saw_pass(&el->planner, &el->planner.target, n_inputs, context, (double)ns / 1e3);
     int32_t index = planner_batch_index(n_inputs);
     for (int32_t i = 0; i < n; i++) {
         set[i]->stats.passes++;
@@ -419,7 +419,7 @@ static int accept_sequence(elastic *el, elastic_sequence *s, sereno_error *err) 
 }
 
 int elastic_step(elastic *el, elastic_sequence *const *set, int32_t n, sereno_error *err) {
-    uint64_t slept = el->slept_ns;
+    uint64_t start = sereno_now_ns(el->clock), slept = el->slept_ns;
     int32_t committed = 0, context = 0;
     int status = SERENO_OK;
     for (int32_t i = 0; i < n; i++) {
@@ -430,12 +430,13 @@ int elastic_step(elastic *el, elastic_sequence *const *set, int32_t n, sereno_er
         assert(!set[i]->finished && set[i]->remaining > 0);
         status = propose(el, set[i], err);
     }
-    if (!status) status = verify(el, set, n, err);
+    if (!status) status = verify(el, set, n, context, err);
     for (int32_t i = 0; i < n && !status; i++) {
         int32_t before = set[i]->n_output;
         status = accept_sequence(el, set[i], err);
         committed += set[i]->n_output - before;
         set[i]->stats.sleep_ns += el->slept_ns - slept;
+        set[i]->stats.step_ns += sereno_now_ns(el->clock) - start;
     }
     if (!status) planner_saw_step(&el->planner, committed);
     return status;

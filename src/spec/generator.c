@@ -35,6 +35,12 @@ int sereno_generator_open(sereno_engine *engine, const sereno_tokenizer *tokeniz
     sereno_generator *g = calloc(1, sizeof *g);
     if (!g) return err_no_memory(err, "a generator", sizeof *g);
     g->sequence.id = sequence;
+    if (speculation && speculation->draft == engine) {
+        free(g);
+        return err_set(err, SERENO_ERR_INVALID,
+                       "an engine cannot draft for itself; sereno_engine_open_self_draft makes "
+                       "one that can");
+    }
     int status = open_parts(g, engine, tokenizer, speculation ? speculation : &plain, err);
     if (status) {
         sereno_generator_close(&g);

@@ -100,8 +100,8 @@ void planner_saw_pass(planner *p, pass_costs *t, int32_t n_tokens, int32_t conte
         return;
     }
     double expected = pass_us(t, n_tokens, context), off = share * log(us / expected);
+    if (!isfinite(off)) return; /* no estimate */
     p->step_us += expected;
-    if (!isfinite(off)) return;
     off = off > rise_max ? rise_max : off < -share ? -share : off;
     for (int32_t i = 0; i < SERENO_BATCHES; i++) {
         t->factor[i] *= exp(i == index ? off : others * off);
@@ -119,8 +119,16 @@ void planner_saw_step(planner *p, int32_t tokens) {
 }
 
 void planner_begin_step(planner *p, int32_t context) {
+    /* Engines sum over all of a plan to say what a pass takes; it hardly changes from one token to the next. */
+    enum { CONTEXT_STEP = 64 };
+    if (p->expected_context == 0 || context >= p->expected_context || context < p->expected_context - CONTEXT_STEP) {
+        p->expected_context = (context / CONTEXT_STEP + 1) * CONTEXT_STEP;
+        for (int32_t n = 1; n <= SERENO_VERIFY_BATCH_MAX; n++) {
+            p->expected_us[n] = p->target.engine->ops->pass_us(p->target.engine, n, context);
+        }
+    }
     for (int32_t n = 1; n <= SERENO_VERIFY_BATCH_MAX; n++) {
-        p->verify_us[n] = pass_us(&p->target, n, context);
+        p->verify_us[n] = p->expected_us[n] * p->target.factor[planner_batch_index(n)];
     }
     if (p->draft.engine) p->draft_us = pass_us(&p->draft, 1, context);
 }
@@ -172,13 +180,18 @@ static double worth_of_chain(const planner *p, const draft_state *s, const float
     return w.best;
 }
 
-/* What it takes the draft to be up to date, a step: paid once, for as much again as there has been, at a guess. */
+/* Tokens that the request is expected to bring: as many again as there have been, at a guess. */
+static int32_t tokens_to_come(const draft_state *s) {
+    enum { AT_LEAST = 128 };
+    int32_t to_come = s->committed > AT_LEAST ? s->committed : AT_LEAST;
+    return to_come < s->remaining ? to_come : s->remaining;
+}
+
+/* What it takes the draft to be up to date, a step: it is paid once for all that is to come. */
 static double catching_up_us(const planner *p, const draft_state *s) {
-    enum { TOKENS_TO_COME = 128, TOKENS_A_STEP = 3 };
+    enum { TOKENS_A_STEP = 3 };
     if (s->behind <= 1) return 0;
-    int32_t to_come = s->committed > TOKENS_TO_COME ? s->committed : TOKENS_TO_COME;
-    if (to_come > s->remaining) to_come = s->remaining;
-    int32_t n_steps = 1 + to_come / TOKENS_A_STEP;
+    int32_t n_steps = 1 + tokens_to_come(s) / TOKENS_A_STEP;
     return pass_us(&p->draft, s->behind, s->context) / n_steps;
 }
 
@@ -200,6 +213,26 @@ static bool drafting_pays(const planner *p, const draft_state *s, int32_t length
     return false;
 }
 
+/* Whether catching up costs so little beside what is to come that it may be in vain. */
+static bool may_try(const planner *p, const draft_state *s) {
+    const double most = 0.02;
+    return pass_us(&p->draft, s->behind, s->context) <= most * tokens_to_come(s) * p->verify_us[1];
+}
+
+/* A draft that has failed is tried again; what was seen long ago then counts no more than a prior. */
+static void begin_trial(planner *p) {
+    for (int i = 0; i < PLANNER_DEPTHS; i++) {
+        p->at_depth[i] = prior(rate_of(&p->at_depth[i]));
+    }
+    for (int i = 0; i < PLANNER_LEADS; i++) {
+        p->first[i] = prior(rate_of(&p->first[i]));
+        p->second[i] = prior(rate_of(&p->second[i]));
+    }
+    p->idle_steps = 0;
+    p->patience = p->patience * 2 < PATIENCE_MAX ? p->patience * 2 : PATIENCE_MAX;
+    p->trial_steps = TRIAL_STEPS - 1;
+}
+
 bool planner_draft_more(planner *p, const draft_state *s, const sereno_bounds *bounds) {
     int32_t most = bounds->draft_max < s->depth_max ? bounds->draft_max : s->depth_max;
     if (!p->draft.engine || !bounds->may_draft || s->drafted >= most) return false;
@@ -212,16 +245,13 @@ bool planner_draft_more(planner *p, const draft_state *s, const sereno_bounds *b
         p->patience = PATIENCE_MIN;
         return true;
     }
-    /* A trial is for a draft that is up to date: one that must read a prompt first has to be worth it by what is known.
-     */
-    if (p->trial_steps > 0 && s->behind <= SERENO_VERIFY_BATCH_MAX) {
+    if (!may_try(p, s)) return false;
+    if (p->trial_steps > 0) {
         p->trial_steps--;
         return true;
     }
     if (++p->idle_steps < p->patience) return false;
-    p->idle_steps = 0;
-    p->patience = p->patience * 2 < PATIENCE_MAX ? p->patience * 2 : PATIENCE_MAX;
-    p->trial_steps = TRIAL_STEPS - 1;
+    begin_trial(p);
     return true;
 }
 

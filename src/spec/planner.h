@@ -45,6 +45,8 @@ typedef struct planner {
     /* What passes are expected to take at the step's context: of the target by tokens, from 1; of the draft with one.
      */
     double verify_us[SERENO_VERIFY_BATCH_MAX + 1], draft_us;
+    double expected_us[SERENO_VERIFY_BATCH_MAX + 1]; /* as the engine says, at contexts up to expected_context */
+    int32_t expected_context;
     int32_t idle_steps, patience; /* steps without a draft, and after how many it is tried again */
     int32_t trial_steps;          /* left of such a trial */
 } planner;

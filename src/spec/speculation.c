@@ -65,6 +65,7 @@ void sereno_speculation_add(sereno_speculation_stats *sum, const sereno_speculat
         sum->passes_of[i] += more->passes_of[i];
         sum->verify_ns[i] += more->verify_ns[i];
     }
+    sum->step_ns += more->step_ns;
     sum->draft_ns += more->draft_ns;
     sum->sleep_ns += more->sleep_ns;
 }

@@ -21,7 +21,7 @@ typedef struct synthetic_acceptance {
 /* Whether it is: a pure function of the seed, the position of the token and its place among its siblings. */
 bool synthetic_accepts(const synthetic_acceptance *s, float rate, int32_t position, int32_t sibling);
 
-/* A token that stands for what an n-gram cache would find after these; different from its siblings. */
+/* A token that stands for what an n-gram cache would find. */
 int32_t synthetic_token(const synthetic_acceptance *s, int32_t position, int32_t sibling, int32_t n_vocab);
 
 #endif

@@ -59,7 +59,7 @@ static const float *fresh_logits(fixture *f, draft_kind kind, const int32_t *pat
     assert_ok(draft_open(&d, f->fresh, 1, err));
     assert_ok(draft_follow(&d, path, n, n_kept, &behind, err));
     assert_int_equal(behind, kind == OWN ? n : n - n_kept);
-    assert_ok(draft_compute(&d, path, n, NULL, NULL, &last, err));
+    assert_ok(draft_compute(&d, path, n, NULL, NULL, false, &last, err));
     draft_close(&d);
     return f->fresh->ops->logits(f->fresh, last);
 }
@@ -111,7 +111,7 @@ static void test_what_it_says(void **state) {
                 do {
                     sereno_error error = {0};
                     int32_t before = (int32_t)d.held.n;
-                    status = draft_compute(&d, path, n, abandon_some, &r, &last, &error);
+                    status = draft_compute(&d, path, n, abandon_some, &r, false, &last, &error);
                     assert_true(status == SERENO_OK || status == SERENO_ERR_ABANDONED);
                     assert_true((int32_t)d.held.n >= before);
                     assert_int_equal(f.draft->ops->length(f.draft, 1), d.held.n);
@@ -143,10 +143,10 @@ static void test_room(void **state) {
         assert_true(draft_has_room(&d, CONTEXT));
         assert_false(draft_has_room(&d, CONTEXT + 1));
         assert_ok(draft_follow(&d, path, CONTEXT, n_kept, &behind, err));
-        assert_ok(draft_compute(&d, path, CONTEXT, NULL, NULL, &last, err));
+        assert_ok(draft_compute(&d, path, CONTEXT, NULL, NULL, false, &last, err));
         assert_int_equal(f.draft->ops->length(f.draft, 1), CONTEXT);
         assert_ok(draft_follow(&d, path, CONTEXT + 1, n_kept, &behind, err));
-        assert_int_equal(draft_compute(&d, path, CONTEXT + 1, NULL, NULL, &last, NULL), SERENO_ERR_CONTEXT_FULL);
+        assert_int_equal(draft_compute(&d, path, CONTEXT + 1, NULL, NULL, false, &last, NULL), SERENO_ERR_CONTEXT_FULL);
         assert_int_equal(d.held.n, CONTEXT);
         draft_close(&d);
         close_fixture(&f);
