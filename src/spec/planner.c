@@ -149,6 +149,9 @@ typedef struct worth {
     int32_t batch; /* that is best */
 } worth;
 
+/* What looks best is likely to be what was estimated too high, so estimates count for a little less. */
+static const double doubt = 0.9;
+
 static worth worth_of_roots(const planner *p, int32_t n_roots, const sereno_bounds *b) {
     worth w = {.rate = rate_now(p, n_roots), .n = n_roots, .batch = n_roots};
     w.best = -w.rate * p->verify_us[n_roots < b->batch_min ? b->batch_min : n_roots];
@@ -158,7 +161,7 @@ static worth worth_of_roots(const planner *p, int32_t n_roots, const sereno_boun
 static void worth_add(worth *w, const planner *p, float probability, const sereno_bounds *b) {
     if (w->n >= b->batch_max) return;
     w->n++;
-    w->expected += (double)probability;
+    w->expected += doubt * (double)probability;
     /* Up to the smallest batch places are paid for in any case. */
     double value = w->expected - w->rate * p->verify_us[w->n < b->batch_min ? b->batch_min : w->n];
     if (!(value > w->best)) return; /* nor where it is not a number */
