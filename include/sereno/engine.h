@@ -31,7 +31,7 @@
 #include "sereno/model.h"
 
 typedef enum sereno_plan_kind {
-    SERENO_PLAN_DRAFT,   /* one token of a draft; may be thrown away at no loss */
+    SERENO_PLAN_DRAFT,   /* a token of a draft, or up to 32 that it missed; may be thrown away at no loss */
     SERENO_PLAN_VERIFY,  /* 1 to 32 tokens: decoding, or verification of candidates */
     SERENO_PLAN_PREFILL, /* a prompt, in larger batches */
 } sereno_plan_kind;

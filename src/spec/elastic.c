@@ -6,7 +6,7 @@
 
 #include "errors.h"
 
-enum { NGRAM_MATCHES = 3, NGRAM_CONTEXT = 7, CHOICES = 2 };
+enum { NGRAM_MATCHES = 3, NGRAM_CONTEXT = NGRAM_ORDER_MAX - 1, CHOICES = 2 };
 
 /* Below this a candidate is not worth a place that is not free. */
 static const float least_p = 0.02f;
@@ -125,7 +125,7 @@ static int draft_one(elastic *el, elastic_sequence *s, int32_t behind, bool *mor
         if (*more) status = sereno_tokens_append(&el->path, s->tree.list[s->chain[s->n_chain - 1]].token, err);
         planner_saw_pass(&el->planner, &el->planner.draft, behind, n_path, (double)(elastic_now_ns(el) - start) / 1e3);
     } else if (status == SERENO_ERR_ABANDONED) {
-        s->stats.drafted_abandoned++;
+        if (!is_cancelled(el)) s->stats.drafted_abandoned++;
         planner_saw_abandoned(&el->planner, (double)(elastic_now_ns(el) - start) / 1e3);
         status = SERENO_OK;
     } else {
@@ -158,10 +158,11 @@ static void ngram_reach(const elastic *el, const elastic_sequence *s, float *p) 
 }
 
 /* Lets the draft go on as long as the planner says, it has room, and nobody abandons it. */
-static int draft_chain(elastic *el, elastic_sequence *s, sereno_error *err) {
+static int draft_chain(elastic *el, elastic_sequence *s, int32_t n_roots, sereno_error *err) {
     int32_t n_kept = el->engine->ops->length(el->engine, s->id);
     bool more = s->draft.engine != NULL;
-    draft_state state = {.committed = s->n_output, .remaining = s->remaining, .context = (int32_t)s->tokens.n};
+    draft_state state = {
+        .n_roots = n_roots, .committed = s->n_output, .remaining = s->remaining, .context = (int32_t)s->tokens.n};
     state.depth_max = s->remaining - 1 < SERENO_DRAFT_MAX ? s->remaining - 1 : SERENO_DRAFT_MAX;
     if (more) ngram_reach(el, s, state.ngram_p);
     el->path.n = 0;
@@ -199,10 +200,10 @@ static void add_ngrams(elastic *el, elastic_sequence *s, int32_t node) {
     }
 }
 
-static int propose(elastic *el, elastic_sequence *s, sereno_error *err) {
+static int propose(elastic *el, elastic_sequence *s, int32_t n_roots, sereno_error *err) {
     s->tree.n = 0;
     s->n_chain = 0;
-    int status = draft_chain(el, s, err);
+    int status = draft_chain(el, s, n_roots, err);
     if (!status) add_ngrams(el, s, TREE_ROOT);
     return status;
 }
@@ -428,7 +429,7 @@ int elastic_step(elastic *el, elastic_sequence *const *set, int32_t n, sereno_er
     planner_begin_step(&el->planner, context);
     for (int32_t i = 0; i < n && !status; i++) {
         assert(!set[i]->finished && set[i]->remaining > 0);
-        status = propose(el, set[i], err);
+        status = propose(el, set[i], n, err);
     }
     if (!status) status = verify(el, set, n, context, err);
     for (int32_t i = 0; i < n && !status; i++) {

@@ -87,7 +87,7 @@ int elastic_begin(elastic *el, elastic_sequence *s, int32_t input, sereno_error 
  */
 int elastic_step(elastic *el, elastic_sequence *const *set, int32_t n, sereno_error *err);
 
-/* The engine's clock is not asked: this one, without sleeps. */
+/* Time by the request's clock, less what its passes slept. */
 uint64_t elastic_now_ns(const elastic *el);
 
 #endif

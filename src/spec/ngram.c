@@ -72,7 +72,7 @@ typedef struct bucket {
 
 struct ngram_cache {
     bucket buckets[BUCKETS];
-    ngram_options options;
+    sereno_ngram_options options;
     uint32_t n_learned; /* tokens: the time */
     float bias_all;
     float bias[ORDERS];
@@ -80,18 +80,7 @@ struct ngram_cache {
     float decay[DECAY_TICKS]; /* factor by age in ticks */
 };
 
-ngram_options ngram_defaults(void) {
-    return (ngram_options){.order_min = NGRAM_ORDER_MIN,
-                           .order_max = NGRAM_ORDER_MAX,
-                           .from_prompt = true,
-                           .from_rejected = true,
-                           .trust = true,
-                           .evict = true,
-                           .decay = true,
-                           .longest_first = true};
-}
-
-int ngram_open(const ngram_options *options, ngram_cache **out, sereno_error *err) {
+int ngram_open(const sereno_ngram_options *options, ngram_cache **out, sereno_error *err) {
     *out = NULL;
     int32_t low = options->order_min, high = options->order_max;
     if (low < NGRAM_ORDER_MIN || high > NGRAM_ORDER_MAX || low > high) {

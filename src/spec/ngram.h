@@ -43,11 +43,6 @@ typedef enum ngram_source {
     NGRAM_SOURCES
 } ngram_source;
 
-typedef sereno_ngram_options ngram_options;
-
-/* All orders, sources and refinements. */
-ngram_options ngram_defaults(void);
-
 typedef struct ngram_match {
     int32_t token; /* may follow */
     int32_t order; /* of the n-gram that says so */
@@ -62,7 +57,7 @@ typedef struct ngram_cache ngram_cache;
  * *out is the caller's, to close; NULL on failure. Options are copied. SERENO_ERR_INVALID: an order is out of range
  * or order_min is above order_max. SERENO_ERR_NO_MEMORY.
  */
-int ngram_open(const ngram_options *options, ngram_cache **out, sereno_error *err);
+int ngram_open(const sereno_ngram_options *options, ngram_cache **out, sereno_error *err);
 void ngram_close(ngram_cache **cache);
 
 /* Forgets everything, statistics too: nothing is carried from one request to the next. Some 20 us. */

@@ -77,15 +77,14 @@ int32_t planner_batch_index(int32_t n) {
     return i;
 }
 
-/* More tokens than a pass takes, which a draft may be behind, are several passes. */
+/* A draft that is further behind than a pass takes tokens needs several. */
 static double pass_us(const pass_costs *t, int32_t n_tokens, int32_t context) {
     double us = 0;
-    for (; n_tokens > SERENO_PREFILL_BATCH_MAX; n_tokens -= SERENO_PREFILL_BATCH_MAX) {
-        us += t->engine->ops->pass_us(t->engine, SERENO_PREFILL_BATCH_MAX, context);
+    for (int32_t n; n_tokens > 0; n_tokens -= n) {
+        n = n_tokens < SERENO_VERIFY_BATCH_MAX ? n_tokens : SERENO_VERIFY_BATCH_MAX;
+        us += t->engine->ops->pass_us(t->engine, n, context) * t->factor[planner_batch_index(n)];
     }
-    int32_t index = planner_batch_index(n_tokens);
-    double factor = index < SERENO_BATCHES ? t->factor[index] : 1;
-    return us + t->engine->ops->pass_us(t->engine, n_tokens, context) * factor;
+    return us;
 }
 
 /*
@@ -95,7 +94,7 @@ static double pass_us(const pass_costs *t, int32_t n_tokens, int32_t context) {
 void planner_saw_pass(planner *p, pass_costs *t, int32_t n_tokens, int32_t context, double us) {
     static const double share = 0.2, rise_max = 0.03, others = 0.5;
     int32_t index = planner_batch_index(n_tokens);
-    if (index >= SERENO_BATCHES) { /* prefill */
+    if (index >= SERENO_BATCHES) { /* several passes */
         p->step_us += us;
         return;
     }
@@ -115,10 +114,12 @@ void planner_saw_abandoned(planner *p, double us) {
 void planner_saw_step(planner *p, int32_t tokens) {
     p->recent_tokens = p->recent_tokens * step_keep + tokens;
     p->recent_us = p->recent_us * step_keep + p->step_us;
+    p->spent_us += p->step_us;
     p->step_us = 0;
 }
 
 void planner_begin_step(planner *p, int32_t context) {
+    p->step_us = 0; /* of a step that was cancelled */
     /* Engines sum over all of a plan to say what a pass takes; it hardly changes from one token to the next. */
     enum { CONTEXT_STEP = 64 };
     if (p->expected_context == 0 || context >= p->expected_context || context < p->expected_context - CONTEXT_STEP) {
@@ -172,7 +173,7 @@ static void worth_add(worth *w, const planner *p, float probability, const seren
 /* Of a chain that the draft has given, or might, with n-grams in the places after it. */
 static double worth_of_chain(const planner *p, const draft_state *s, const float *chain, int32_t n,
                              const sereno_bounds *b) {
-    worth w = worth_of_roots(p, 1, b);
+    worth w = worth_of_roots(p, s->n_roots, b);
     float reach = n > 0 ? chain[n - 1] : 1;
     for (int32_t i = 0; i < n; i++) {
         worth_add(&w, p, chain[i], b);
@@ -205,7 +206,7 @@ static bool drafting_pays(const planner *p, const draft_state *s, int32_t length
     for (int32_t i = 0; i < s->drafted; i++) {
         chain[i] = s->p[i];
     }
-    double rate = rate_now(p, 1), now = worth_of_chain(p, s, chain, s->drafted, b), us = catching_up_us(p, s);
+    double rate = rate_now(p, s->n_roots), now = worth_of_chain(p, s, chain, s->drafted, b), us = catching_up_us(p, s);
     float reach = s->drafted > 0 ? chain[s->drafted - 1] : 1;
     for (int32_t n = s->drafted + 1; n <= length_max && n <= s->drafted + LOOK_AHEAD; n++) {
         us += p->draft_us;
@@ -216,10 +217,17 @@ static bool drafting_pays(const planner *p, const draft_state *s, int32_t length
     return false;
 }
 
-/* Whether catching up costs so little beside what is to come that it may be in vain. */
-static bool may_try(const planner *p, const draft_state *s) {
-    const double most = 0.02;
-    return pass_us(&p->draft, s->behind, s->context) <= most * tokens_to_come(s) * p->verify_us[1];
+/*
+ * Whether a trial can be afforded. What it takes to catch up may be in vain: over all trials, 2 % of the time that
+ * there has been and is expected. A draft that has only fallen behind by waiting so gets further trials as far as it is
+ * cheap.
+ */
+static bool afford_trial(planner *p, const draft_state *s) {
+    const double share = 0.02;
+    double us = s->behind > 1 ? pass_us(&p->draft, s->behind, s->context) : 0;
+    if (!(p->tried_us + us <= share * (p->spent_us + tokens_to_come(s) * p->verify_us[1]))) return false;
+    p->tried_us += us;
+    return true;
 }
 
 /* A draft that has failed is tried again; what was seen long ago then counts no more than a prior. */
@@ -238,6 +246,9 @@ static void begin_trial(planner *p) {
 
 bool planner_draft_more(planner *p, const draft_state *s, const sereno_bounds *bounds) {
     int32_t most = bounds->draft_max < s->depth_max ? bounds->draft_max : s->depth_max;
+    /* Nor more than a pass can verify, unless an experiment asks for it. */
+    if (most > bounds->batch_max - s->n_roots) most = bounds->batch_max - s->n_roots;
+    if (most < bounds->draft_min) most = bounds->draft_min < s->depth_max ? bounds->draft_min : s->depth_max;
     if (!p->draft.engine || !bounds->may_draft || s->drafted >= most) return false;
     if (s->drafted < bounds->draft_min) return true;
     bool pays = drafting_pays(p, s, most, bounds);
@@ -248,13 +259,10 @@ bool planner_draft_more(planner *p, const draft_state *s, const sereno_bounds *b
         p->patience = PATIENCE_MIN;
         return true;
     }
-    if (!may_try(p, s)) return false;
-    if (p->trial_steps > 0) {
-        p->trial_steps--;
-        return true;
-    }
-    if (++p->idle_steps < p->patience) return false;
-    begin_trial(p);
+    bool due = p->trial_steps > 0 || ++p->idle_steps >= p->patience;
+    if (!due || !afford_trial(p, s)) return false;
+    if (p->trial_steps > 0) p->trial_steps--;
+    else begin_trial(p);
     return true;
 }
 

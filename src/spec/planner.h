@@ -5,7 +5,8 @@
  * that is expected to yield E tokens in T microseconds is worth E - rate * T. Drafting goes on while some number of
  * further tokens raises that, and the verification batch is the one that makes it largest. By the renewal-reward
  * theorem the rate that is a fixed point of this is the best there is. Where nothing pays, the step is plain decoding;
- * the draft model is then tried again after 32 steps, 64, ... up to 1,024.
+ * the draft model is then tried again after 32 steps, 64, ... up to 1,024, if
+ * the trials altogether may be in vain and cost 2 % (a draft with a KV cache of its own must read what it missed).
  *
  * Guarantee: decisions lie within the bounds given. They never change the text, only its speed.
  *
@@ -42,6 +43,7 @@ typedef struct planner {
     planner_rate at_depth[PLANNER_DEPTHS]; /* the first choice, its parent being right */
     double recent_tokens, recent_us;       /* of steps, the time as expected: noise must not look like a bad decision */
     double step_us;                        /* of the step under way */
+    double spent_us, tried_us;             /* of all steps; of it to bring the draft up to date for trials */
     /* What passes are expected to take at the step's context: of the target by tokens, from 1; of the draft with one.
      */
     double verify_us[SERENO_VERIFY_BATCH_MAX + 1], draft_us;
@@ -63,6 +65,7 @@ float planner_second_q(const planner *p, int32_t lead);
 
 /* Where a sequence stands in its step. */
 typedef struct draft_state {
+    int32_t n_roots;           /* sequences of the step */
     int32_t drafted;           /* tokens so far */
     float p[SERENO_DRAFT_MAX]; /* probability of each to be accepted, with all before it */
     int32_t behind;    /* tokens that the draft must compute before it gives the next: 1 when it is up to date */
@@ -88,7 +91,8 @@ bool planner_draft_more(planner *p, const draft_state *state, const sereno_bound
 int32_t planner_batch(const planner *p, int32_t n_roots, const float *probabilities, int32_t n_candidates,
                       const sereno_bounds *bounds);
 
-/* What happened. `us`: without sleeps. n_tokens: of the pass. costs: &p->target or &p->draft. */
+/* What happened. `us`: without sleeps. n_tokens: of the pass, or passes: more than 32. costs: &p->target or &p->draft.
+ */
 void planner_saw_pass(planner *p, pass_costs *costs, int32_t n_tokens, int32_t context, double us);
 void planner_saw_abandoned(planner *p, double us);
 /* The step has ended with so many tokens. */

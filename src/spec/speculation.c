@@ -1,15 +1,13 @@
 #include "sereno/speculation.h"
 
 #include "errors.h"
-#include "planner.h"
-
-enum { ORDER_MIN = 2, ORDER_MAX = 8 };
+#include "ngram.h"
 
 sereno_speculation sereno_speculation_defaults(void) {
     return (sereno_speculation){
         .ngrams = true,
-        .ngram = {.order_min = ORDER_MIN,
-                  .order_max = ORDER_MAX,
+        .ngram = {.order_min = NGRAM_ORDER_MIN,
+                  .order_max = NGRAM_ORDER_MAX,
                   .from_prompt = true,
                   .from_rejected = true,
                   .trust = true,
@@ -36,8 +34,8 @@ static int check_batch(const char *what, int32_t value, sereno_error *err) {
 int sereno_speculation_check(const sereno_speculation *s, sereno_error *err) {
     const sereno_bounds *b = &s->bounds;
     int status;
-    if ((status = check_range("the shortest n-gram", s->ngram.order_min, ORDER_MIN, ORDER_MAX, err)) ||
-        (status = check_range("the longest n-gram", s->ngram.order_max, s->ngram.order_min, ORDER_MAX, err)) ||
+    if ((status = check_range("the shortest n-gram", s->ngram.order_min, NGRAM_ORDER_MIN, NGRAM_ORDER_MAX, err)) ||
+        (status = check_range("the longest n-gram", s->ngram.order_max, s->ngram.order_min, NGRAM_ORDER_MAX, err)) ||
         (status = check_range("the longest draft", b->draft_max, 0, SERENO_DRAFT_MAX, err)) ||
         (status = check_range("the shortest draft", b->draft_min, 0, b->draft_max, err)) ||
         (status = check_batch("the largest batch", b->batch_max, err)) ||

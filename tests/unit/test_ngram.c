@@ -37,8 +37,8 @@ void *__wrap_aligned_alloc(size_t alignment, size_t size) {
     return __real_aligned_alloc(alignment, size);
 }
 
-static ngram_cache *open_cache(const ngram_options *options) {
-    ngram_options defaults = ngram_defaults();
+static ngram_cache *open_cache(const sereno_ngram_options *options) {
+    sereno_ngram_options defaults = sereno_speculation_defaults().ngram;
     ngram_cache *c;
     assert_ok(ngram_open(options ? options : &defaults, &c, err));
     return c;
@@ -64,8 +64,8 @@ static void assert_same(const found *a, const found *b) {
 /* -- against a search of the whole history ------------------------------------------------------------------------ */
 
 /* The longest order that has seen `token` follow the end of tokens[0..n-1] in history; 0 if none. */
-static int32_t longest_order(const ngram_options *o, const int32_t *history, int32_t n_history, const int32_t *tokens,
-                             int32_t n, int32_t token) {
+static int32_t longest_order(const sereno_ngram_options *o, const int32_t *history, int32_t n_history,
+                             const int32_t *tokens, int32_t n, int32_t token) {
     for (int32_t order = o->order_max; order >= o->order_min; order--) {
         int32_t context = order - 1;
         if (context < 1 || context > n) continue;
@@ -81,7 +81,7 @@ static int32_t longest_order(const ngram_options *o, const int32_t *history, int
 static void test_against_a_plain_search(void **state) {
     (void)state;
     rng r = {test_seed()};
-    ngram_options o = ngram_defaults();
+    sereno_ngram_options o = sereno_speculation_defaults().ngram;
     for (int trial = 0; trial < 300; trial++) {
         o.order_min = 2 + (int32_t)rng_below(&r, 7);
         o.order_max = o.order_min + (int32_t)rng_below(&r, (uint32_t)(9 - o.order_min));
@@ -133,40 +133,40 @@ static const struct switch_row {
     int32_t asked[2];
     int32_t on, off; /* the best match; 0: there is none */
 } switch_rows[] = {
-    {"from_prompt", offsetof(ngram_options, from_prompt), {{1, NGRAM_PROMPT, 3, {1, 2, 3}}}, {1, 2}, 3, 0},
-    {"from_rejected", offsetof(ngram_options, from_rejected), {{1, NGRAM_REJECTED, 3, {1, 2, 3}}}, {1, 2}, 3, 0},
+    {"from_prompt", offsetof(sereno_ngram_options, from_prompt), {{1, NGRAM_PROMPT, 3, {1, 2, 3}}}, {1, 2}, 3, 0},
+    {"from_rejected", offsetof(sereno_ngram_options, from_rejected), {{1, NGRAM_REJECTED, 3, {1, 2, 3}}}, {1, 2}, 3, 0},
     {"trust: one committed token against two rejected drafts",
-     offsetof(ngram_options, trust),
+     offsetof(sereno_ngram_options, trust),
      {{1, NGRAM_OUTPUT, 3, {1, 2, 3}}, {2, NGRAM_REJECTED, 3, {1, 2, 4}}},
      {1, 2},
      3,
      4},
     {"evict: what misses goes",
-     offsetof(ngram_options, evict),
+     offsetof(sereno_ngram_options, evict),
      {{1, NGRAM_OUTPUT, 2, {2, 3}}, {10, NGRAM_OUTPUT, 1, {MISS}}},
      {1, 2},
      0,
      3},
     {"evict: output outlives a rejected draft",
-     offsetof(ngram_options, evict),
+     offsetof(sereno_ngram_options, evict),
      {{1, NGRAM_REJECTED, 3, {1, 2, 3}}, {1, NGRAM_OUTPUT, 2, {2, 4}}, {3, NGRAM_OUTPUT, 1, {MISS}}},
      {1, 2},
      4,
      3},
     {"evict: hits make up for misses",
-     offsetof(ngram_options, evict),
+     offsetof(sereno_ngram_options, evict),
      {{1, NGRAM_REJECTED, 2, {2, 3}}, {8, NGRAM_OUTPUT, 1, {HIT}}, {5, NGRAM_OUTPUT, 1, {MISS}}},
      {1, 2},
      3,
      3},
     {"decay: thrice long ago against once now",
-     offsetof(ngram_options, decay),
+     offsetof(sereno_ngram_options, decay),
      {{3, NGRAM_OUTPUT, 2, {2, 3}}, {8000, NGRAM_OUTPUT, 2, {8, 9}}, {1, NGRAM_OUTPUT, 2, {2, 4}}},
      {1, 2},
      4,
      3},
     {"longest_first: a long match against a frequent one",
-     offsetof(ngram_options, longest_first),
+     offsetof(sereno_ngram_options, longest_first),
      {{1, NGRAM_OUTPUT, 3, {1, 2, 3}}, {3, NGRAM_OUTPUT, 3, {5, 2, 4}}},
      {1, 2},
      3,
@@ -174,7 +174,7 @@ static const struct switch_row {
 };
 
 static int32_t best_after(const struct switch_row *row, bool on) {
-    ngram_options o = ngram_defaults();
+    sereno_ngram_options o = sereno_speculation_defaults().ngram;
     memcpy((char *)&o + row->offset, &on, sizeof on);
     ngram_cache *c = open_cache(&o);
     for (size_t s = 0; s < sizeof row->steps / sizeof *row->steps; s++) {
@@ -208,7 +208,7 @@ static void test_orders(void **state) {
         bool valid;
     } rows[] = {{2, 8, true}, {2, 2, true}, {8, 8, true}, {1, 8, false}, {2, 9, false}, {5, 4, false}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        ngram_options o = ngram_defaults();
+        sereno_ngram_options o = sereno_speculation_defaults().ngram;
         o.order_min = rows[i].low;
         o.order_max = rows[i].high;
         ngram_cache *c;
@@ -325,7 +325,7 @@ static void test_memory_is_bounded(void **state) {
     (void)state;
     uint64_t seed = test_seed();
     for (int longest_first = 0; longest_first < 2; longest_first++) {
-        ngram_options o = ngram_defaults();
+        sereno_ngram_options o = sereno_speculation_defaults().ngram;
         o.longest_first = longest_first;
         ngram_cache *c = open_cache(&o);
         int n_before = n_allocations;
@@ -380,7 +380,7 @@ static void test_full_bucket(void **state) {
 /* Every hit raises the probability, every miss lowers it, and either stays one, however many there are. */
 static void test_probability_follows_judgement(void **state) {
     (void)state;
-    ngram_options o = ngram_defaults();
+    sereno_ngram_options o = sereno_speculation_defaults().ngram;
     o.evict = false;
     static const int32_t tokens[] = {1, 2, 3, 4, 5, 6, 7, 8};
     for (int hit = 0; hit < 2; hit++) {
