@@ -120,6 +120,8 @@ static int load_draft(run *r) {
     const sereno_speculation *speculation = r->draft.plain ? NULL : &r->draft.speculation;
     if (!status) status = sereno_generator_open(r->engine, r->tokenizer, 0, speculation, &r->generator, &r->err);
     if (status) return fail(&r->diag, &r->err);
+    if (o->strategy == STRATEGY_PLAIN && o->draft_given)
+        warn(&r->diag, "--strategy plain takes no --draft: it is ignored");
     if (r->draft.fallback) warn(&r->diag, "n-grams take the place of %s: %s", o->draft, r->draft.fallback);
     return 0;
 }
@@ -229,10 +231,10 @@ static json_t *json_settings(const run *r) {
         json_array_append_new(stops, json_string(r->options->stops.items[i]));
     }
     const draft_options *draft = &r->options->draft;
-    return json_pack("{s:i, s:o, s:i, s:o, s:o, s:s, s:o, s:s, s:s, s:o, s:o, s:b}", "n_predict", r->options->n_predict,
+    return json_pack("{s:i, s:o, s:i, s:o, s:o, s:s, s:o, s:s, s:o, s:o, s:o, s:b}", "n_predict", r->options->n_predict,
                      "temperature", json_float(s->temperature), "top_k", s->top_k, "top_p", json_float(s->top_p),
                      "min_p", json_float(s->min_p), "seed", seed, "stop", stops, "strategy",
-                     strategy_names[draft->strategy], "draft", draft_name(draft, &r->draft), "draft_max",
+                     strategy_names[draft->strategy], "draft", json_name(draft_name(draft, &r->draft)), "draft_max",
                      draft->length >= 0 ? json_integer(draft->length) : json_null(), "batch",
                      draft->batch > 0 ? json_integer(draft->batch) : json_null(), "chat", r->chats);
 }
@@ -282,6 +284,9 @@ static void report_text(const run *r, const sereno_generation *g) {
     const char *why;
     if (!machine_sched_effective(&r->options->machine, &why))
         note(&r->diag, "the %s class is limited: %s", sched_names[r->options->machine.sched], why);
+    if (r->draft.engine && g->speculation.drafted == 0) {
+        note(&r->diag, "the draft did not run: by what is known it would have cost more than it brings");
+    }
     note(&r->diag, "gap between tokens: p50 %.2f ms, p95 %.2f ms, p99 %.2f ms", g->itl_ms.p50, g->itl_ms.p95,
          g->itl_ms.p99);
 }

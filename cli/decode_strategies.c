@@ -8,11 +8,18 @@ static int unknown_value(const command_line *cl, const strategy *s, const char *
     return usage_error(cl, "strategy '%s': %s is '%s'; %s is needed", s->name, key, value, allowed);
 }
 
-/* A number up to the end of the text. */
+/* A number up to the end of the text; a whole one is asked for by parse_whole. */
 static bool parse_number(const char *text, double low, double high, double *out) {
     char *end;
     *out = strtod(text, &end);
     return end != text && !*end && *out >= low && *out <= high;
+}
+
+static bool parse_whole(const char *text, int32_t low, int32_t high, int32_t *out) {
+    double number;
+    bool ok = parse_number(text, low, high, &number) && number == (double)(int32_t)number;
+    if (ok) *out = (int32_t)number;
+    return ok;
 }
 
 static bool parse_switch(const char *text, bool *out) {
@@ -21,8 +28,11 @@ static bool parse_switch(const char *text, bool *out) {
 }
 
 static bool parse_orders(const char *text, sereno_ngram_options *out) {
-    return sscanf(text, "%d-%d", &out->order_min, &out->order_max) == 2 && out->order_min >= 2 &&
-           out->order_min <= out->order_max && out->order_max <= 8;
+    bool shaped = strlen(text) == 3 && text[0] >= '2' && text[1] == '-' && text[0] <= text[2] && text[2] <= '8';
+    if (!shaped) return false;
+    out->order_min = text[0] - '0';
+    out->order_max = text[2] - '0';
+    return true;
 }
 
 static int set_key(const command_line *cl, strategy *s, const char *key, const char *value) {
@@ -36,7 +46,6 @@ static int set_key(const command_line *cl, strategy *s, const char *key, const c
                     {"evict", &s->ngram.evict},
                     {"decay", &s->ngram.decay},
                     {"longest", &s->ngram.longest_first}};
-    double number;
     for (size_t i = 0; i < sizeof switches / sizeof *switches; i++) {
         if (strcmp(key, switches[i].key) != 0) continue;
         return parse_switch(value, switches[i].target) ? 0 : unknown_value(cl, s, key, value, "on or off");
@@ -44,13 +53,13 @@ static int set_key(const command_line *cl, strategy *s, const char *key, const c
     if (strcmp(key, "draft") == 0) {
         s->draft.draft = value;
     } else if (strcmp(key, "draft-max") == 0) {
-        if (!parse_number(value, 0, SERENO_DRAFT_MAX, &number)) return unknown_value(cl, s, key, value, "0 to 31");
-        s->draft.length = (int32_t)number;
+        if (!parse_whole(value, 0, SERENO_DRAFT_MAX, &s->draft.length)) {
+            return unknown_value(cl, s, key, value, "0 to 31");
+        }
     } else if (strcmp(key, "batch") == 0) {
-        if (!parse_number(value, 1, SERENO_VERIFY_BATCH_MAX, &number)) {
+        if (!parse_whole(value, 1, SERENO_VERIFY_BATCH_MAX, &s->draft.batch)) {
             return unknown_value(cl, s, key, value, "1, 2, 4, 8, 16 or 32");
         }
-        s->draft.batch = (int32_t)number;
     } else if (strcmp(key, "abandon") == 0) {
         if (!parse_number(value, 0, 1, &s->abandon)) return unknown_value(cl, s, key, value, "a probability");
     } else if (strcmp(key, "orders") == 0) {
@@ -87,7 +96,8 @@ static int parse_strategy(const command_line *cl, const char *text, size_t size,
         int code = 0;
         if (first) {
             if (strcmp(at, "plain") != 0 && strcmp(at, "spec") != 0) {
-                return usage_error(cl, "strategy '%s': '%s' is neither plain nor spec", s->name, at);
+                return usage_error(cl, "strategy '%s': '%s' is neither plain nor spec; keys follow as :KEY=VALUE",
+                                   s->name, at);
             }
             s->draft.strategy = strcmp(at, "plain") == 0 ? STRATEGY_PLAIN : STRATEGY_SPEC;
         } else {

@@ -10,7 +10,7 @@ enum { STRATEGIES_LIST_MAX = 16, STRATEGY_TEXT_MAX = 512 };
 
 typedef struct strategy {
     char name[STRATEGY_TEXT_MAX]; /* as given */
-    char text[STRATEGY_TEXT_MAX]; /* storage of the draft's name */
+    char text[STRATEGY_TEXT_MAX]; /* the same, cut into its words */
     draft_options draft;
     bool fill;
     double abandon;

@@ -17,12 +17,19 @@ int draft_check(const command_line *cl, const draft_options *o) {
     if (o->batch & (o->batch - 1)) {
         return usage_error(cl, "--batch is %d; 1, 2, 4, 8, 16 and 32 are there", o->batch);
     }
+    if (strspn(o->draft, "0123456789") == strlen(o->draft) && o->draft[0]) {
+        return usage_error(cl, "--draft is '%s'; it names who drafts. How many tokens is said by --draft-max",
+                           o->draft);
+    }
+    if (strcmp(o->draft, "self") == 0) {
+        return usage_error(cl, "--draft is 'self'; self:int4, self:int8 and self:layers=K are there");
+    }
     if (o->draft[0] == '\0') return usage_error(cl, "--draft is empty; none is said as none");
     if (strncmp(o->draft, layers_prefix, strlen(layers_prefix)) == 0) {
         const char *number = o->draft + strlen(layers_prefix);
         char *end;
         long k = strtol(number, &end, 10);
-        if (end == number || *end || k < 1 || k > 1 << 20) {
+        if (end == number || *end || *number < '0' || *number > '9' || k < 1 || k > 1 << 20) {
             return usage_error(cl, "--draft is '%s'; K in self:layers=K is a number of layers, at least 1", o->draft);
         }
     } else if (strncmp(o->draft, "self:", 5) == 0 && strcmp(o->draft, "self:int4") != 0 &&
@@ -129,10 +136,10 @@ json_t *json_speculation(const sereno_speculation_stats *s, int32_t n_tokens) {
                   "sleep", share((double)s->sleep_ns, whole), "other", share(other > 0 ? other : 0, whole));
     /* The first token comes from the prompt's pass. */
     double per_pass = n_tokens > 1 ? share(n_tokens - 1, (double)s->passes) : 0;
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:o, s:f, s:o}", "passes", (json_int_t)s->passes,
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:o, s:f, s:o}", "passes", (json_int_t)s->passes,
                      "drafted", (json_int_t)s->drafted, "drafted_abandoned", (json_int_t)s->drafted_abandoned,
-                     "filled_ngram", (json_int_t)s->verified_ngram, "accepted_neural", (json_int_t)s->accepted_neural,
-                     "accepted_ngram", (json_int_t)s->accepted_ngram, "padded", (json_int_t)s->padded, "acceptance",
-                     share((double)accepted, (double)verified), "acceptance_by_depth", by_depth, "tokens_per_pass",
-                     per_pass, "time_share", time);
+                     "verified_neural", (json_int_t)s->verified_neural, "filled_ngram", (json_int_t)s->verified_ngram,
+                     "accepted_neural", (json_int_t)s->accepted_neural, "accepted_ngram", (json_int_t)s->accepted_ngram,
+                     "padded", (json_int_t)s->padded, "acceptance", share((double)accepted, (double)verified),
+                     "acceptance_by_depth", by_depth, "tokens_per_pass", per_pass, "time_share", time);
 }

@@ -11,6 +11,7 @@
 typedef struct draft_options {
     int32_t strategy; /* index into strategy_names */
     const char *draft;
+    bool draft_given;
     bool fallback;
     int32_t length, batch; /* fixed; -1 and 0: the planner decides */
 } draft_options;
@@ -27,13 +28,13 @@ extern const char *const strategy_names[];
     {OPTION_TEXT, "-md, --draft", "DRAFT", &(draft_).draft,                                                         \
      "who proposes: a GGUF file with the same vocabulary; self:int4 or self:int8, the model itself with coarser "    \
      "weights; self:layers=K, its first K layers; ngram, what followed the same words before; none. Default ngram: " \
-     "needs a megabyte. All but none use n-grams too", 0, 0, NULL, NULL},                                            \
+     "needs a megabyte. All but none use n-grams too", 0, 0, NULL, &(draft_).draft_given},                                            \
     {OPTION_FLAG, "--draft-fallback", NULL, &(draft_).fallback,                                                     \
      "go on with n-grams where the draft's vocabulary differs, instead of refusing it", 0, 0, NULL, NULL},          \
-    {OPTION_INT, "--draft-max, --draft-n", "N", &(draft_).length,                                                   \
+    {OPTION_INT, "--draft-max", "N", &(draft_).length,                                                   \
      "let the draft propose N tokens a step, no more and no fewer; for experiments. Default: as many as pay", 0,    \
      SERENO_DRAFT_MAX, NULL, NULL},                                                                                 \
-    {OPTION_INT, "--batch, --verify-batch", "N", &(draft_).batch,                                                   \
+    {OPTION_INT, "--batch", "N", &(draft_).batch,                                                   \
      "verify N tokens a pass: 1, 2, 4, 8, 16 or 32; for experiments. Default: as many as pay", 1,                   \
      SERENO_VERIFY_BATCH_MAX, NULL, NULL}
 /* clang-format on */

@@ -160,7 +160,15 @@ int finish_output(const diagnostics *d, int code) {
     return EXIT_FAILED;
 }
 
+json_t *json_name(const char *text) {
+    return json_text(text, strlen(text));
+}
+
 void print_json(json_t *document) {
+    if (!document) { /* memory ran out, or text that is not UTF-8 was not given by json_text: half a result is none */
+        fputs("sereno: the result could not be put into JSON\n", stderr);
+        exit(EXIT_FAILED);
+    }
     json_dumpf(document, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));
     putchar('\n');
     json_decref(document);

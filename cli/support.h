@@ -80,11 +80,12 @@ int check_utf8(const char *what, const char *text, size_t size, sereno_error *er
 
 /* A string for JSON whatever its bytes: those that are not UTF-8 become U+FFFD. */
 json_t *json_text(const char *text, size_t size);
+json_t *json_name(const char *text); /* the same, up to the terminating 0 */
 /* A number for JSON, which has none for infinity and NaN: they become the strings "inf", "-inf" and "nan". */
 json_t *json_number(double value);
 /* A setting as it was given: 0.7 and not 0.699999988. */
 json_t *json_float(float value);
-/* Prints and releases a document, in order of insertion. */
+/* Prints and releases a document, in order of insertion. Does not return if there is none: an error is printed. */
 void print_json(json_t *document);
 
 /* At the end of a command: what standard output did not take (a full disk) is an error. Returns the exit code. */

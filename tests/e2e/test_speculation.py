@@ -7,7 +7,7 @@ import support
 from gguf_edit import Gguf
 from support import Case, Places, endless_model, long_prompt, tiny, tiny_model, write_model
 
-KEYS = {"passes": int, "drafted": int, "drafted_abandoned": int, "filled_ngram": int, "accepted_neural": int,
+KEYS = {"passes": int, "drafted": int, "drafted_abandoned": int, "verified_neural": int, "filled_ngram": int, "accepted_neural": int,
         "accepted_ngram": int, "padded": int, "acceptance": float, "acceptance_by_depth": list,
         "tokens_per_pass": float, "time_share": dict}
 BATCHES = ["1", "2", "4", "8", "16", "32"]
@@ -58,7 +58,7 @@ class Drafts(Case):
                 # With other control tokens the vocabulary is another.
                 drafts = [d for d in self.drafts(model) if model == tiny_model() or d != one_layer_model()]
                 for draft in drafts:
-                    for bounds in ((), ("--draft-max", 5), ("--batch", 8), ("--draft-n", 31, "--verify-batch", 32)):
+                    for bounds in ((), ("--draft-max", 5), ("--batch", 8), ("--draft-max", 31, "--batch", 32)):
                         with self.subTest(model=model.name, how=how, draft=draft, bounds=bounds):
                             document = self.run_json(*SEEDED, *how, "--draft", draft, *bounds, model=model)
                             self.assertEqual(document["tokens"], wanted["tokens"])
