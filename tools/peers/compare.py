@@ -114,8 +114,8 @@ def table(results):
         "round); above 1 sereno is faster. T(B)/T(1): how much longer a batch of B takes than one token.",
         "bits: of sereno's activations where weights are quantized (llama.cpp's have 8).",
         "",
-        f"{'model':22} {'bits':>4} {'threads':>7} {'what':>11} {'sereno ms':>10} {'llama ms':>10}   {'llama/sereno':20} "
-        f"{'T(B)/T(1) sereno':>16} {'llama':>6} {'of limit':>8}",
+        f"{'model':22} {'bits':>4} {'threads':>7} {'what':>11} {'sereno ms':>10} {'llama ms':>10}   "
+        f"{'llama/sereno':20} {'T(B)/T(1) sereno':>16} {'llama':>6} {'of limit':>8}",
     ]
     for cell in results["cells"]:
         begin = f"{Path(cell['model']).name:22} {cell['activation_bits'] or '-':>4} {cell['threads']:7}"
@@ -162,8 +162,8 @@ def compare(options):
     }
     for name in options.models:
         for threads in options.threads:
-            cell = {"model": name, "threads": threads, "activation_bits": None, "llama": None, "error": None, "rows": [],
-                    "rounds": []}
+            cell = {"model": name, "threads": threads, "activation_bits": None, "llama": None, "error": None,
+                    "rows": [], "rounds": []}
             try:
                 measure(cell, sereno, options)
             except Failure as problem:
