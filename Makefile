@@ -11,7 +11,7 @@ endif
 
 export PROMPT # as it is, whatever characters it holds
 
-.PHONY: all run test lint format install clean help setup model bench-peers
+.PHONY: all run test lint format install clean help setup model bench-peers bench-decode-peers
 .DEFAULT_GOAL := all
 
 all: setup
@@ -38,6 +38,10 @@ test: all model
 bench-peers: all
 	@tools/peers/compare.py --build $(BUILD) $(PEERS)
 
+# Whole answers, with speculation. PEERS: options of tools/peers/compare_decode.py.
+bench-decode-peers: all
+	@tools/peers/compare_decode.py --build $(BUILD) $(PEERS)
+
 lint: all
 	@tools/setup lint
 	@tools/lint $(BUILD)
@@ -60,6 +64,7 @@ help:
 	@echo "make run        fetch a small model if it is not there and answer PROMPT=\"...\""
 	@echo "make test       all tests, plain and under sanitizers"
 	@echo "make bench-peers  our passes beside those of llama.cpp; PEERS=--quick (bench/README.md)"
+	@echo "make bench-decode-peers  whole answers beside llama.cpp's, with speculation; PEERS=--quick"
 	@echo "make lint       clang-format, clang-tidy, cppcheck"
 	@echo "make format     format the sources"
 	@echo "make install    install under PREFIX=$(PREFIX)"

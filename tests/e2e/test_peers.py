@@ -1,4 +1,5 @@
 """tools/peers with a fake sereno and a fake llama.cpp: python3 tests/e2e/test_peers.py BUILD_DIR."""
+import json
 import os
 import sys
 from pathlib import Path
@@ -9,6 +10,8 @@ import support
 from support import ROOT, Case, Running, fake, path_with
 
 COMPARE = ROOT / "tools" / "peers" / "compare.py"
+COMPARE_DECODE = ROOT / "tools" / "peers" / "compare_decode.py"
+LLAMA_DECODE = ROOT / "tools" / "peers" / "llama_decode.py"
 SETUP_LLAMA = ROOT / "tools" / "peers" / "setup-llama"
 
 # Both write what they do into one log; the model's name says how they behave. A round of sereno is slower than the
@@ -83,6 +86,50 @@ for line in sys.stdin:
         print(garbage[model], flush=True)
     else:
         print(json.dumps({"ms": 4.0 * int(words[1])}), flush=True)
+"""
+
+# Whole answers: sereno takes 5 ms a token plainly and 2.5 ms with a draft, llama.cpp 10 ms, and 8 ms when drafting.
+SERENO_DECODE = "#!" + sys.executable + COMMON + """
+def option(name):
+    return sys.argv[sys.argv.index(name) + 1]
+
+behaviour = os.environ.get("FAKE", "")
+match sys.argv[1:3]:
+    case ["--version"]:
+        print("sereno 9.9")
+    case ["bench", "decode"] if "--help" in sys.argv:
+        print("--sched idle|batch|normal")
+    case ["convert", _]:
+        log("convert " + option("--type"))
+        Path(option("-o")).write_text("model")
+    case ["tokenize", _]:
+        print(len(sys.argv[-1]), 7)
+    case ["run", _]:
+        print(json.dumps({"prompt_tokens": 3 if behaviour == "other-chat" else 2}))
+    case _:
+        log("sereno " + Path(option("--prompts")).stem + " " + option("--seed"))
+        if behaviour == "sereno-fails" and option("--seed") == "2":
+            sys.exit("texts differ")
+        cells = [{"strategy": s, "tokens": 31.0, "tok_s": 200 if s == "plain" else 400, "tokens_per_pass": 2}
+                 for s in option("--strategies").split(",")]
+        print(json.dumps({"schema_version": 1, "cells": cells}))
+"""
+LLAMA_DECODE_FAKE = COMMON + """
+behaviour = os.environ.get("FAKE", "")
+for line in sys.stdin:
+    request, _, argument = line.strip().partition(" ")
+    if request == "about":
+        answer = {"llama_cpp": "7.7", "commit": "abc", "built": "flags", "system_info": "AVX9"}
+    elif request == "tokenize":
+        answer = {"ids": [len(json.loads(argument)), 8 if behaviour == "other-tokens" else 7]}
+    else:
+        r = json.loads(argument)
+        assert len(r["prompt"]) == 2 and r["prompt"][1] == 7
+        log(f"llama {r['mode']} {r['seed']} {r['predict']}")
+        answer = {"tokens": 32, "passes": 31, "tok_s": 100 if r["mode"] == "plain" else 125}
+        if behaviour == "llama-odd":
+            answer["tok_s"] = float("nan")
+    print(json.dumps(answer), flush=True)
 """
 
 
@@ -223,6 +270,102 @@ class Compare(Case):
                               env=support.clean_environment(XDG_CACHE_HOME=cache))
         self.assertIn("make-random-model ends with 2: no such shape", result.err)
         self.assertEqual(list(model.parent.iterdir()), [model])
+
+
+class CompareDecode(Case):
+    def setUp(self):
+        self.place, self.out, self.cache = self.folder(), self.folder() / "results", self.folder()
+        fake(self.place, "sereno", SERENO_DECODE)
+        (self.place / "llama.py").write_text(LLAMA_DECODE_FAKE)
+
+    def compare(self, *arguments, behaviour="", code=0):
+        return self.execute(COMPARE_DECODE, "--build", self.place, "--llama",
+                            f"{sys.executable} {self.place}/llama.py", "--model", self.place / "small.gguf",
+                            "--modes", "plain,draft:n=4", "--prompts", "chat-1,code-1", "-n", 32, "--others", 1,
+                            *arguments, code=code,
+                            env=support.clean_environment(XDG_CACHE_HOME=self.cache, FAKE=behaviour))
+
+    def log(self):
+        return (self.place / "log").read_text().splitlines()
+
+    def test_turns(self):
+        for _ in range(2):
+            self.compare("--repeats", 2)
+        log = self.log()
+        self.assertEqual(log[:2], ["convert f16", "convert q4_0"])
+        wanted = ["llama plain 1 8", "llama draft:n=4 1 8"]  # not counted
+        for seed in (1, 2):
+            for prompt in ("chat-1", "code-1"):
+                wanted += [f"sereno {prompt} {seed}", f"llama plain {seed} 32", f"llama draft:n=4 {seed} 32"]
+        self.assertEqual(log[2:], wanted * 2)
+
+    def test_results(self):
+        text = self.compare("--repeats", 1, "--out", self.out).out
+        document, written = sorted(self.out.iterdir())
+        self.assertEqual(written.read_text(), text)
+        for place in (str(self.place), str(ROOT), str(support.Places.scratch)):
+            self.assertNotIn(place, text + document.read_text())
+        document = self.document(document.read_text())
+        best, plain, hardest = document["ratios"]
+        self.assertEqual((best["llama"], hardest["llama"]), ("draft:n=4", "best of each"))
+        for ratio, value in ((best, 3.2), (plain, 2), (hardest, 3.2)):
+            for key in ("point", "lo", "hi"):
+                self.assertAlmostEqual(ratio["all"][key], value)
+        self.assertEqual((best["all"]["n"], best["kinds"]["chat"]["n"]), (2, 1))
+        self.assertRegex(text, r"(?m)^sereno +plain +2\.00 +200\.0 +200\.0 +200\.0$")
+        self.assertRegex(text, r"(?m)^best: spec:draft=self:int4 / draft:n=4: 3\.20 \[3\.20, 3\.20\] over 2 prompts")
+
+    def test_nothing_is_written_unasked(self):
+        self.assertIn("sereno over llama.cpp", self.compare("--quick").out)
+        self.assertFalse(self.out.exists())
+
+    def test_failures(self):
+        for behaviour, words in (("other-tokens", "tokenize chat-1 differently"), ("other-chat", "has 3 tokens, 2 are"),
+                                 ("llama-odd", "than tokens per second")):
+            with self.subTest(behaviour):
+                result = self.compare(behaviour=behaviour, code=1)
+                self.assertIn(words, result.err)
+                self.assertNotIn("Traceback", result.err)
+        result = self.compare("--repeats", 2, behaviour="sereno-fails", code=1)
+        self.assertIn("FAILED after 2 turns: sereno ends with 1: texts differ", result.out)
+
+    def test_misuse(self):
+        for arguments in (("--repeats", 0), ("-n", 1), ("--prompts", "nobody")):
+            self.assertIn("usage", self.compare(*arguments, code=2).err)
+
+
+class RealLlamaDecode(Case):
+    """With the llama.cpp of setup-llama, where it has been built."""
+
+    def setUp(self):
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        pythons = sorted((cache / "sereno/peers").glob("llama-cpp-python-*/venv/bin/python"))
+        if not pythons:
+            self.skipTest("needs llama.cpp (tools/peers/setup-llama)")
+        model = self.real_model()
+        self.worker = [pythons[-1], LLAMA_DECODE, model, "--draft", model, "--threads", 1, "--context", 256, "--top-k",
+                       40, "--top-p", 0.95, "--min-p", 0.05]
+
+    def generate(self, temperature, modes):
+        prompt = [28120, 28, 905, 28, 28120, 28, 905, 28]
+        requests = [json.dumps({"prompt": prompt, "seed": 1, "predict": 12, "mode": mode}) for mode in modes]
+        result = self.execute(*self.worker, "--temp", temperature,
+                              stdin="".join(f"generate {r}\n" for r in requests).encode())
+        return [json.loads(line) for line in result.out.splitlines()]
+
+    def test_speculation_keeps_the_text(self):
+        modes = ("plain", "draft:n=4", "draft:n=4:p-min=0.9", "lookup:n=2", "ngram:n=4:order=2")
+        for temperature in (0, 0.7):
+            plain, *others = self.generate(temperature, modes)
+            self.assertEqual((plain["drafted"], plain["passes"]), (0, plain["tokens"] - 1))
+            for mode, answer in zip(modes[1:], others):
+                with self.subTest(mode, temperature=temperature):
+                    self.assertGreater(answer["tok_s"], 0)
+                    self.assertLessEqual(answer["accepted"], answer["drafted"])
+                    self.assertEqual(answer["passes"] + answer["accepted"], answer["tokens"] - 1)
+                    # Another batch rounds otherwise; the first tokens here are not close calls.
+                    self.assertEqual(answer["ids"][:4], plain["ids"][:4])
+            self.assertGreater(others[0]["accepted"], 0)
 
 
 class SetupLlama(Case):
