@@ -97,7 +97,7 @@ def turn_of_sereno(sereno, options, model, prompt, seed):
     answer = sereno.bench("-m", model, "-t", options.threads, "-c", CONTEXT, "--prompts", prompt, "--strategies",
                           options.strategies, "--repeats", 1, "--seed", seed, "-n", options.predict, *SAMPLING)
     try:
-        samples = {c["strategy"]: sample("sereno", c["strategy"], c["tokens"], c["tok_s"], c["tokens_per_pass"])
+        samples = {c["strategy"]: sample("sereno", c["strategy"], max(c["tokens"] - 1, 0), c["tok_s"], c["tokens_per_pass"])
                    for c in answer["cells"]}
     except (KeyError, TypeError) as problem:
         raise Failure(f"sereno answers with another JSON than expected: {problem!r}") from problem
