@@ -69,22 +69,42 @@ static void sift_down(candidate *heap, int32_t n, int32_t i) {
     heap[i] = moved;
 }
 
+enum { BLOCK = 16 };
+
+/* Whether any of BLOCK logits is above a bound: nearly never, for most of a vocabulary. Without branches, for vectors.
+ */
+static bool any_above(const float *logits, float bound) {
+    int any = 0;
+    for (int i = 0; i < BLOCK; i++) {
+        any |= logits[i] > bound;
+    }
+    return any;
+}
+
+/* Takes a candidate into the heap of the k most likely so far, n of them, if it belongs there; returns how many. */
+static int32_t offer_candidate(candidate c, candidate *list, int32_t n, int32_t k) {
+    if (!isfinite(c.logit)) return n;
+    if (n == k) {
+        if (!less_likely(list[0], c)) return n;
+        list[0] = c;
+        sift_down(list, n, 0);
+        return n;
+    }
+    list[n++] = c;
+    for (int32_t i = k / 2 - 1; n == k && i >= 0; i--) {
+        sift_down(list, n, i);
+    }
+    return n;
+}
+
 /* Puts the k most likely finite logits into list, most likely first; returns how many there are. */
 static int32_t select_top(const float *logits, int32_t n_vocab, int32_t k, candidate *list) {
     int32_t n = 0;
-    for (int32_t id = 0; id < n_vocab; id++) {
-        candidate c = {logits[id], id};
-        if (!isfinite(c.logit)) continue;
-        if (n < k) {
-            list[n++] = c;
-            if (n == k) {
-                for (int32_t i = k / 2 - 1; i >= 0; i--) {
-                    sift_down(list, n, i);
-                }
-            }
-        } else if (less_likely(list[0], c)) {
-            list[0] = c;
-            sift_down(list, n, 0);
+    for (int32_t first = 0; first < n_vocab; first += BLOCK) {
+        int32_t end = first + BLOCK < n_vocab ? first + BLOCK : n_vocab;
+        if (n == k && end - first == BLOCK && !any_above(logits + first, list[0].logit)) continue;
+        for (int32_t id = first; id < end; id++) {
+            n = offer_candidate((candidate){logits[id], id}, list, n, k);
         }
     }
     if (n < k) {

@@ -110,7 +110,7 @@ match sys.argv[1:3]:
         log("sereno " + Path(option("--prompts")).stem + " " + option("--seed"))
         if behaviour == "sereno-fails" and option("--seed") == "2":
             sys.exit("texts differ")
-        cells = [{"strategy": s, "tokens": 31.0, "tok_s": 200 if s == "plain" else 400, "tokens_per_pass": 2}
+        cells = [{"strategy": s, "tokens": 32.0, "tok_s": 200 if s == "plain" else 400, "tokens_per_pass": 2}
                  for s in option("--strategies").split(",")]
         print(json.dumps({"schema_version": 1, "cells": cells}))
 """
