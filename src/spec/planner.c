@@ -92,7 +92,7 @@ static double pass_us(const pass_costs *t, int32_t n_tokens, int32_t context) {
  * What moves one batch (another clock, another memory) moves the others too, but not all alike.
  */
 void planner_saw_pass(planner *p, pass_costs *t, int32_t n_tokens, int32_t context, double us) {
-    static const double share = 0.2, rise_max = 0.03, others = 0.5;
+    static const double share = 0.2, rise_max = 0.03, others = 0.8;
     int32_t index = planner_batch_index(n_tokens);
     if (index >= SERENO_BATCHES) { /* several passes */
         p->step_us += us;
