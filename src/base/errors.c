@@ -1,5 +1,6 @@
 #include "errors.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,6 +28,12 @@ void err_list(char *list, size_t size, const char *name) {
 
 int err_no_memory(sereno_error *err, const char *what, size_t bytes) {
     return err_set(err, SERENO_ERR_NO_MEMORY, "out of memory: %zu bytes for %s", bytes, what);
+}
+
+int err_check_range(const char *what, int64_t value, int64_t low, int64_t high, sereno_error *err) {
+    if (value >= low && value <= high) return SERENO_OK;
+    return err_set(err, SERENO_ERR_INVALID, "%s is %" PRId64 "; %" PRId64 " to %" PRId64 " is allowed", what, value,
+                   low, high);
 }
 
 const char *sereno_status_name(int code) {

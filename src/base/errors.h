@@ -3,6 +3,7 @@
 #define BASE_ERRORS_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "sereno/error.h"
 
@@ -15,5 +16,8 @@ void err_list(char *list, size_t size, const char *name);
 
 /* The usual message for a failed allocation of `bytes` for `what`. Returns SERENO_ERR_NO_MEMORY. */
 int err_no_memory(sereno_error *err, const char *what, size_t bytes);
+
+/* SERENO_ERR_INVALID unless low <= value <= high: what is what, and what is allowed. */
+int err_check_range(const char *what, int64_t value, int64_t low, int64_t high, sereno_error *err);
 
 #endif

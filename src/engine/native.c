@@ -286,23 +286,17 @@ sereno_engine_options sereno_engine_defaults(const sereno_model *model) {
     };
 }
 
-static int check_range(const char *what, int64_t value, int64_t low, int64_t high, sereno_error *err) {
-    if (value >= low && value <= high) return SERENO_OK;
-    return err_set(err, SERENO_ERR_INVALID, "%s is %lld; %lld to %lld are allowed", what, (long long)value,
-                   (long long)low, (long long)high);
-}
-
 static int check_options(const sereno_model_info *m, const sereno_engine_options *o, sereno_error *err) {
     int status;
-    if ((status = check_range("the number of threads", o->n_threads, 1, TEAM_MAX, err)) ||
-        (status = check_range("the context length", o->n_ctx, 1, m->n_ctx_train, err)) ||
-        (status = check_range("the number of sequences", o->n_sequences, 1, SEQUENCES_MAX, err)) ||
-        (status = check_range("the longest subgraph in microseconds", o->subgraph_us_max, 50, 1000000, err)) ||
-        (status = check_range("the longest spin in microseconds", o->spin_us_max, 0, 10000, err)) ||
-        (status = check_range("the width of activations in bits", o->activation_bits, 0, 16, err)) ||
-        (status = check_range("the distance of prefetching", o->prefetch_bytes, 0, PREFETCH_MAX, err)) ||
-        (status = check_range("prefetching for the next subgraph", o->prefetch_next_bytes, 0, PREFETCH_MAX, err)) ||
-        (status = check_range("the scheduling class", o->sched, SERENO_SCHED_IDLE, SERENO_SCHED_NORMAL, err))) {
+    if ((status = err_check_range("the number of threads", o->n_threads, 1, TEAM_MAX, err)) ||
+        (status = err_check_range("the context length", o->n_ctx, 1, m->n_ctx_train, err)) ||
+        (status = err_check_range("the number of sequences", o->n_sequences, 1, SEQUENCES_MAX, err)) ||
+        (status = err_check_range("the longest subgraph in microseconds", o->subgraph_us_max, 50, 1000000, err)) ||
+        (status = err_check_range("the longest spin in microseconds", o->spin_us_max, 0, 10000, err)) ||
+        (status = err_check_range("the width of activations in bits", o->activation_bits, 0, 16, err)) ||
+        (status = err_check_range("the distance of prefetching", o->prefetch_bytes, 0, PREFETCH_MAX, err)) ||
+        (status = err_check_range("prefetching for the next subgraph", o->prefetch_next_bytes, 0, PREFETCH_MAX, err)) ||
+        (status = err_check_range("the scheduling class", o->sched, SERENO_SCHED_IDLE, SERENO_SCHED_NORMAL, err))) {
         return status;
     }
     if (o->activation_bits % 8) {

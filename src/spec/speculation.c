@@ -21,11 +21,6 @@ sereno_speculation sereno_speculation_defaults(void) {
     };
 }
 
-static int check_range(const char *what, int32_t value, int32_t low, int32_t high, sereno_error *err) {
-    if (value >= low && value <= high) return SERENO_OK;
-    return err_set(err, SERENO_ERR_INVALID, "%s is %d; %d to %d is allowed", what, value, low, high);
-}
-
 static int check_batch(const char *what, int32_t value, sereno_error *err) {
     if (value >= 1 && value <= SERENO_VERIFY_BATCH_MAX && (value & (value - 1)) == 0) return SERENO_OK;
     return err_set(err, SERENO_ERR_INVALID, "%s is %d; 1, 2, 4, 8, 16 and 32 are allowed", what, value);
@@ -34,13 +29,14 @@ static int check_batch(const char *what, int32_t value, sereno_error *err) {
 int sereno_speculation_check(const sereno_speculation *s, sereno_error *err) {
     const sereno_bounds *b = &s->bounds;
     int status;
-    if ((status = check_range("the shortest n-gram", s->ngram.order_min, NGRAM_ORDER_MIN, NGRAM_ORDER_MAX, err)) ||
-        (status = check_range("the longest n-gram", s->ngram.order_max, s->ngram.order_min, NGRAM_ORDER_MAX, err)) ||
-        (status = check_range("the longest draft", b->draft_max, 0, SERENO_DRAFT_MAX, err)) ||
-        (status = check_range("the shortest draft", b->draft_min, 0, b->draft_max, err)) ||
+    if ((status = err_check_range("the shortest n-gram", s->ngram.order_min, NGRAM_ORDER_MIN, NGRAM_ORDER_MAX, err)) ||
+        (status =
+             err_check_range("the longest n-gram", s->ngram.order_max, s->ngram.order_min, NGRAM_ORDER_MAX, err)) ||
+        (status = err_check_range("the longest draft", b->draft_max, 0, SERENO_DRAFT_MAX, err)) ||
+        (status = err_check_range("the shortest draft", b->draft_min, 0, b->draft_max, err)) ||
         (status = check_batch("the largest batch", b->batch_max, err)) ||
         (status = check_batch("the smallest batch", b->batch_min, err)) ||
-        (status = check_range("the smallest batch", b->batch_min, 1, b->batch_max, err))) {
+        (status = err_check_range("the smallest batch", b->batch_min, 1, b->batch_max, err))) {
         return status;
     }
     return SERENO_OK;

@@ -297,18 +297,6 @@ static void test_sets(void **state) {
     assert_true(sum.accepted_ngram > 0 && sum.accepted_neural > 0);
 }
 
-typedef struct canceller {
-    atomic_bool flag;
-    uint32_t countdown;
-} canceller;
-
-static sereno_verdict cancel_later(void *ctx, const sereno_boundary *b) {
-    canceller *c = ctx;
-    (void)b;
-    if (c->countdown-- == 0) atomic_store(&c->flag, true);
-    return (sereno_verdict){.action = SERENO_CONTINUE};
-}
-
 /* A cancelled step leaves every sequence as it was, and the text goes on as if nothing had been. */
 static void test_cancelled_steps(void **state) {
     (void)state;

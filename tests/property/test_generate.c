@@ -98,18 +98,6 @@ static void test_prefix_is_reused(void **state) {
     close_fixture(&fresh);
 }
 
-typedef struct canceller {
-    atomic_bool flag;
-    uint32_t countdown;
-} canceller;
-
-static sereno_verdict cancel_later(void *ctx, const sereno_boundary *b) {
-    canceller *c = ctx;
-    (void)b;
-    if (c->countdown-- == 0) atomic_store(&c->flag, true);
-    return (sereno_verdict){.action = SERENO_CONTINUE};
-}
-
 /* Cancelled at any boundary, the text is a beginning of the whole one, and the next request is unharmed. */
 static void test_cancel_anywhere(void **state) {
     (void)state;

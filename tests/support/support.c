@@ -116,3 +116,10 @@ const char *temporary_path(const char *name) {
     snprintf(path, sizeof path, "%s/models/%d-%s", BUILD_DIR, (int)getpid(), name);
     return path;
 }
+
+sereno_verdict cancel_later(void *ctx, const sereno_boundary *b) {
+    canceller *c = ctx;
+    (void)b;
+    if (c->countdown-- == 0) atomic_store(&c->flag, true);
+    return (sereno_verdict){.action = SERENO_CONTINUE};
+}
