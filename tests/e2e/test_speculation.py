@@ -7,7 +7,8 @@ import support
 from gguf_edit import Gguf
 from support import Case, Places, endless_model, long_prompt, tiny, tiny_model, write_model
 
-KEYS = {"passes": int, "drafted": int, "drafted_abandoned": int, "verified_neural": int, "filled_ngram": int, "accepted_neural": int,
+KEYS = {"passes": int, "passes_by_batch": dict, "drafted": int, "drafted_abandoned": int, "verified_neural": int,
+        "filled_ngram": int, "accepted_neural": int,
         "accepted_ngram": int, "padded": int, "acceptance": float, "acceptance_by_depth": list,
         "tokens_per_pass": float, "time_share": dict}
 BATCHES = ["1", "2", "4", "8", "16", "32"]
@@ -204,7 +205,8 @@ class BadInput(Case):
                                  (("--draft-max", -1), ("--draft-max",)), (("--strategy", "fast"), ("--strategy",)),
                                  (("--draft", ""), ("--draft", "empty")),
                                  (("--draft", "self:int3"), ("self:int3", "self:int4")),
-                                 (("--draft", "self:"), ("self:int4",)),
+                                 (("--draft", "self:"), ("self:int4",)), (("--draft", "self"), ("self:int4",)),
+                                 (("--draft", 16), ("--draft-max",)),
                                  (("--draft", "self:layers"), ("self:layers=K",)),
                                  (("--draft", "self:layers="), ("self:layers=",)),
                                  (("--draft", "self:layers=0"), ("self:layers=0",)),
