@@ -62,8 +62,8 @@ typedef struct sereno_speculation_stats {
     int64_t verified_neural, verified_ngram; /* candidates verified, by who proposed them */
     int64_t accepted_neural, accepted_ngram; /* of these accepted */
     int64_t padded;                          /* tokens that only fill a pass to its batch; no candidates */
-    int64_t tried_at[SERENO_DRAFT_MAX];      /* candidates whose parent was accepted, by depth from 1 */
-    int64_t accepted_at[SERENO_DRAFT_MAX];   /* of these accepted */
+    int64_t tried_at[SERENO_DRAFT_MAX];      /* accepted parents that had a candidate, by its depth from 1 */
+    int64_t accepted_at[SERENO_DRAFT_MAX];   /* of these, those of which a candidate was accepted */
     int64_t passes_of[SERENO_BATCHES];       /* verification passes by batch: at most 1, 2, 4 .. 32 tokens */
     /* Time of all steps, which begin after the first token, and of it: drafting, verifying by batch, asleep. */
     uint64_t step_ns, draft_ns, verify_ns[SERENO_BATCHES], sleep_ns;
