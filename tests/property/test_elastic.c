@@ -9,6 +9,11 @@
 #include "support.h"
 
 enum { VOCAB = 512, CONTEXT = 192, SEQUENCES = 5, PROMPT_MAX = 80, ANSWER_MAX = 80 };
+#ifdef SERENO_SLOW_BUILD
+enum { ROUNDS = 1 }; /* a sanitizer sees as much in half the time */
+#else
+enum { ROUNDS = 2 };
+#endif
 
 /* realloc is wrapped: a countdown to the call that fails. */
 static int fail_after = -1;
@@ -287,7 +292,7 @@ static void test_sets(void **state) {
     sereno_speculation_stats sum = {0};
     for (draft_kind kind = NO_DRAFT; kind < KINDS; kind++) {
         fixture f = open_fixture(kind, CONTEXT, CONTEXT);
-        for (int trial = 0; trial < 6; trial++) {
+        for (int trial = 0; trial < 3 * ROUNDS; trial++) {
             run_set(&f, &r, 12, &sum);
         }
         if (kind == NO_DRAFT) assert_true(sum.accepted_neural == 0);
@@ -510,7 +515,7 @@ static void test_requests_in_a_row(void **state) {
     int n_ended = 0;
     for (draft_kind kind = NO_DRAFT; kind < KINDS; kind++) {
         pair p = {.f = open_fixture(kind, CONTEXT, CONTEXT)};
-        for (int trial = 0; trial < 8; trial++) {
+        for (int trial = 0; trial < 4 * ROUNDS; trial++) {
             sereno_speculation s = random_speculation(&r, p.f.draft);
             open_generators(&p, &s);
             for (int turn = 0; turn < 6; turn++) {
@@ -586,7 +591,7 @@ static sereno_speculation_stats run_synthetic(const fixture *f, const sereno_spe
     sereno_speculation_stats sum = {0};
     assert_ok(sereno_generator_open(f->engine, sereno_model_tokenizer(f->model), 0, s, &g, err));
     generator_set_synthetic(g, synthetic);
-    for (int i = 0; i < 20; i++) {
+    for (int i = 0; i < 10 * ROUNDS; i++) {
         sereno_generation out;
         int32_t prompt[4];
         random_tokens(rng_u64(r), VOCAB, 4, prompt);
