@@ -123,3 +123,12 @@ sereno_verdict cancel_later(void *ctx, const sereno_boundary *b) {
     if (c->countdown-- == 0) atomic_store(&c->flag, true);
     return (sereno_verdict){.action = SERENO_CONTINUE};
 }
+
+sereno_bounds random_bounds(rng *r) {
+    sereno_bounds b = {.may_draft = rng_below(r, 8) > 0, .draft_max = (int32_t)rng_below(r, SERENO_DRAFT_MAX + 1)};
+    b.draft_min = (int32_t)rng_below(r, (uint32_t)b.draft_max + 1);
+    uint32_t largest = rng_below(r, SERENO_BATCHES);
+    b.batch_max = 1 << largest;
+    b.batch_min = 1 << rng_below(r, largest + 1);
+    return b;
+}

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "kernels.h"
+#include "rng.h"
 #include "sereno/sereno.h"
 
 /* Where the build lies; random models are made under it. */
@@ -60,5 +61,8 @@ typedef struct canceller {
     uint32_t countdown;
 } canceller;
 sereno_verdict cancel_later(void *ctx, const sereno_boundary *b);
+
+/* Bounds of any kind that is allowed. */
+sereno_bounds random_bounds(rng *r);
 
 #endif

@@ -56,15 +56,6 @@ static double odd_number(rng *r) {
     return i < 7 ? odd[i] : 1 + rng_below(r, 10000);
 }
 
-static sereno_bounds random_bounds(rng *r) {
-    sereno_bounds b = {.may_draft = rng_below(r, 8) > 0, .draft_max = (int32_t)rng_below(r, SERENO_DRAFT_MAX + 1)};
-    b.draft_min = (int32_t)rng_below(r, (uint32_t)b.draft_max + 1);
-    uint32_t largest = rng_below(r, SERENO_BATCHES);
-    b.batch_max = 1 << largest;
-    b.batch_min = 1 << rng_below(r, largest + 1);
-    return b;
-}
-
 static void tell_something(planner *p, rng *r, double (*number)(rng *r)) {
     pass_costs *of = rng_below(r, 2) ? &p->target : &p->draft;
     int32_t lead = planner_lead((float)rng_below(r, 100) / 8), depth = 1 + (int32_t)rng_below(r, SERENO_DRAFT_MAX);
