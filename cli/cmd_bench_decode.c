@@ -245,10 +245,6 @@ static void print_document(const decode_bench *d, const decode_result *r) {
     print_json(document);
 }
 
-static double share_of(double part, double whole) {
-    return whole > 0 ? part / whole : 0;
-}
-
 static void print_row(const totals *t, const paired_ratio *ratio, const char *what, int width) {
     const sereno_speculation_stats *s = &t->stats;
     printf("  %-*s %7.1f", width, what, share_of(t->tokens, t->ms) * 1000);

@@ -81,6 +81,11 @@ int check_utf8(const char *what, const char *text, size_t size, sereno_error *er
 /* A string for JSON whatever its bytes: those that are not UTF-8 become U+FFFD. */
 json_t *json_text(const char *text, size_t size);
 json_t *json_name(const char *text); /* the same, up to the terminating 0 */
+/* part / whole, and 0 of nothing. */
+static inline double share_of(double part, double whole) {
+    return whole > 0 ? part / whole : 0;
+}
+
 /* A number for JSON, which has none for infinity and NaN: they become the strings "inf", "-inf" and "nan". */
 json_t *json_number(double value);
 /* A setting as it was given: 0.7 and not 0.699999988. */

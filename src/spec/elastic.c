@@ -182,8 +182,8 @@ static void add_ngrams(elastic *el, elastic_sequence *s, int32_t node) {
     int32_t tokens[NGRAM_CONTEXT + SERENO_VERIFY_BATCH_MAX], path[SERENO_VERIFY_BATCH_MAX];
     int32_t depth = tree_path(&s->tree, node, path);
     if (!s->ngrams || depth >= s->remaining - 1) return;
-    int32_t position = (int32_t)s->tokens.n + depth;
     if (el->synthetic) {
+        int32_t position = (int32_t)s->tokens.n + depth;
         int32_t token = synthetic_token(el->synthetic, position, node, el->engine->ops->info(el->engine)->n_vocab);
         if (may_propose(el, token)) tree_add(&s->tree, node, token, CANDIDATE_NGRAM, el->synthetic->ngram);
         return;

@@ -1,6 +1,5 @@
 #include "planner.h"
 
-#include <assert.h>
 #include <math.h>
 
 enum { PATIENCE_MIN = 32, PATIENCE_MAX = 1024, TRIAL_STEPS = 4, TRIAL_LENGTH = 2 };
