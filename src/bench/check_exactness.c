@@ -403,9 +403,14 @@ static void compare(const outcome *plain, const outcome *speculated, char *out, 
 static void compare_cancelled(const outcome *plain, const outcome *part, char *out, size_t size) {
     size_t at = first_different_token(&plain->g.tokens, &part->g.tokens);
     out[0] = '\0';
-    if (!part->cancelled) compare(plain, part, out, size);
-    else if (at < part->g.tokens.n) {
-        snprintf(out, size, "cancelled, the answer is no beginning of the whole one: they part at token %zu", at + 1);
+    if (!part->cancelled) {
+        compare(plain, part, out, size);
+    } else if (at < part->g.tokens.n && at < plain->g.tokens.n) {
+        snprintf(out, size, "token %zu of the cancelled answer is %d instead of %d", at + 1, part->g.tokens.ids[at],
+                 plain->g.tokens.ids[at]);
+    } else if (at < part->g.tokens.n) {
+        snprintf(out, size, "the cancelled answer has %zu tokens instead of at most %zu", part->g.tokens.n,
+                 plain->g.tokens.n);
     }
 }
 
