@@ -1,0 +1,61 @@
+/*
+ * What one run of a strategy beside a foreground gave, and lists of them: the raw material from which cells and ratios
+ * are computed, and which is kept in a log so that a bench can be resumed. Thread: one at a time.
+ */
+#ifndef BENCH_CORUN_RUN_H
+#define BENCH_CORUN_RUN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sereno/error.h"
+#include "sereno/generate.h"
+#include "sereno/speculation.h"
+
+enum { CORUN_STRATEGY_MAX = 256, CORUN_FOREGROUND_MAX = 128, CORUN_ERROR_MAX = 384 };
+
+/* A frame that started within the measured window. */
+typedef struct corun_frame {
+    uint32_t at_ms; /* of its vsync, from the beginning of the window */
+    float ms;       /* from its vsync to its end */
+    bool janky;
+} corun_frame;
+
+/* What the background did within the window; `there` false: nothing to tell (native, spin). */
+typedef struct corun_background {
+    bool there;
+    int64_t tokens, requests;             /* tokens given out; requests that ended */
+    sereno_quantiles ttft_ms, itl_ms;     /* 0 where there were none */
+    bool has_engine;                      /* it was ours: what follows is known. A peer's is not */
+    sereno_speculation_stats speculation; /* sums of the requests; tried_at and accepted_at are not kept in the log */
+    double weight_bytes;                  /* weights read, target and draft */
+    double cpu_s;                         /* CPU time of the process */
+    double longest_stretch_ms;            /* longest time between two boundaries, at which alone it can yield */
+} corun_background;
+
+typedef struct corun_run {
+    char strategy[CORUN_STRATEGY_MAX], foreground[CORUN_FOREGROUND_MAX];
+    int32_t repeat;      /* from 0 */
+    double seconds;      /* the window */
+    corun_frame *frames; /* n_frames; owned */
+    int32_t n_frames;
+    int64_t dropped;
+    double fg_latency_ns; /* median over its frames; 0: it has none */
+    corun_background background;
+    char error[CORUN_ERROR_MAX]; /* why it does not count; empty: it does */
+} corun_run;
+
+typedef struct corun_runs {
+    corun_run *list; /* owned, and what they own */
+    int n, capacity;
+} corun_runs;
+
+/* Appends and takes over what the run owns, in every case. */
+int corun_runs_append(corun_runs *runs, corun_run *run, sereno_error *err);
+void corun_run_free(corun_run *run);
+void corun_runs_free(corun_runs *runs);
+
+/* The run of a repeat, whether it failed or not; NULL: there is none. */
+const corun_run *corun_runs_find(const corun_runs *runs, const char *strategy, const char *foreground, int32_t repeat);
+
+#endif

@@ -1,0 +1,66 @@
+/*
+ * A frame loop and its jank.
+ *
+ * Frame k starts at a vsync; its deadline is the next vsync; it is janky (missed) if it has not ended by then; the next
+ * frame starts at the first vsync after it ends. Vsyncs skipped so are counted apart, as dropped; those of a rest are
+ * not. Thread: one; the clock is handed in.
+ */
+#ifndef FOREGROUND_FRAME_LOOP_H
+#define FOREGROUND_FRAME_LOOP_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "frame_record.h"
+#include "profile.h"
+
+/* When frames start: pure, time is handed in. */
+typedef struct frame_pacer {
+    const profile *profile;
+    uint64_t origin_ns; /* of vsync 0 */
+    uint64_t vsync;     /* number of the present frame's vsync */
+    uint64_t frame;     /* number of the present frame */
+    bool begun;
+} frame_pacer;
+
+/* Time of a vsync; exact to the nanosecond over any time (no error adds up). */
+uint64_t pacer_vsync_ns(const frame_pacer *p, uint64_t vsync);
+
+/* The next frame, after the present one ended at end_ns (the first one: anything). Returns the time of its vsync, and
+ * *dropped: the vsyncs in bursts that passed without a frame. */
+uint64_t pacer_next(frame_pacer *p, uint64_t end_ns, uint32_t *dropped);
+
+/* Fills deadline, missed from vsync and end. */
+void pacer_judge(const frame_pacer *p, uint64_t end_ns, frame_record *record);
+
+/* What the loop needs of the world; the machine's in frame_loop_machine(), others in tests. */
+typedef struct frame_world {
+    uint64_t (*now_ns)(void *ctx);
+    void (*sleep_until_ns)(void *ctx, uint64_t time_ns); /* may return early on a signal; the loop looks again */
+    double (*draw)(void *ctx, uint64_t frame);           /* as scene_draw */
+    void *ctx;
+} frame_world;
+
+/*
+ * Told over a private channel when a frame is being made (bench corun's oracle): a shared page whose first word is 1
+ * from a frame's start to its end. SERENO_FRAME_FD in the environment is the number of its file.
+ */
+typedef struct frame_signal {
+    _Atomic uint32_t in_frame;
+} frame_signal;
+
+typedef struct frame_loop_options {
+    const profile *profile;
+    frame_world world;
+    uint64_t n_frames_max, seconds_ns; /* ends at either; 0: no such limit */
+    const atomic_bool *stop;           /* NULL: never */
+    frame_signal *signal;              /* NULL: none */
+    /* Called after each frame, while the next vsync is waited for. Non-zero ends the loop with that status. */
+    int (*on_frame)(void *ctx, const frame_record *record);
+    void *ctx;
+} frame_loop_options;
+
+int frame_loop_run(const frame_loop_options *options);
+
+#endif
