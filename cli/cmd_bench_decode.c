@@ -9,11 +9,10 @@
 #include "decode_strategies.h"
 #include "draft_options.h"
 #include "errors.h"
-#include "folder.h"
 #include "machine_options.h"
-#include "utf8.h"
+#include "prompts.h"
 
-enum { PROMPTS_MAX = 256, NAME_MAX_BYTES = 256, KIND_MAX = 32 };
+enum { KIND_MAX = 32 };
 
 /* What the command line says. */
 typedef struct decode_arguments {
@@ -33,60 +32,8 @@ typedef struct decode_bench {
     sereno_engine *engine;
     strategy_list strategies;
     synthetic_acceptance synthetic;
-    decode_prompt prompts[PROMPTS_MAX];
-    char names[PROMPTS_MAX][NAME_MAX_BYTES];
-    int n_prompts;
+    prompt_list prompts;
 } decode_bench;
-
-/* ---- Prompts ---- */
-
-static int add_prompt(decode_bench *d, const char *path, const char *name) {
-    sereno_error *err = &d->b.err;
-    if (d->n_prompts == PROMPTS_MAX) return err_set(err, SERENO_ERR_INVALID, "more than %d prompts", PROMPTS_MAX);
-    sereno_text text = {0};
-    decode_prompt *p = &d->prompts[d->n_prompts];
-    int status = read_text(path, &text, err);
-    if (!status && text.size > 0 && text.data[text.size - 1] == '\n') text.size--;
-    if (!status) status = check_utf8("the prompt", text.data ? text.data : "", text.size, err);
-    sereno_chat_template chat = sereno_model_chat(d->model);
-    bool chats = !d->a->raw && chat.kind != SERENO_CHAT_NONE;
-    if (!status) {
-        status = append_user_turn(sereno_model_tokenizer(d->model), chats ? &chat : NULL, NULL,
-                                  text.data ? text.data : "", text.size, &p->tokens, err);
-    }
-    sereno_text_free(&text);
-    if (status) sereno_tokens_free(&p->tokens);
-    if (status) return err_set(err, status, "prompt %s: %s", name, err->message);
-    size_t length = strcspn(name, ".");
-    snprintf(d->names[d->n_prompts], NAME_MAX_BYTES, "%.*s", (int)length, name);
-    p->name = d->names[d->n_prompts++];
-    return SERENO_OK;
-}
-
-/* A file, or all *.txt of a folder. */
-static int read_prompts(decode_bench *d) {
-    const char *path = d->a->prompts;
-    char **names = folder_names(path, ".txt");
-    if (!names) {
-        const char *name = strrchr(path, '/');
-        return add_prompt(d, path, name ? name + 1 : path);
-    }
-    int status = SERENO_OK;
-    for (char **name = names; *name && !status; name++) {
-        char file[4096];
-        int length = snprintf(file, sizeof file, "%s/%s", path, *name);
-        if (length < 0 || (size_t)length >= sizeof file) {
-            status = err_set(&d->b.err, SERENO_ERR_INVALID, "the path of prompt %s is too long", *name);
-        } else {
-            status = add_prompt(d, file, *name);
-        }
-    }
-    free(names);
-    if (!status && d->n_prompts == 0) {
-        status = err_set(&d->b.err, SERENO_ERR_INVALID, "%s has no prompts, which are files *.txt", path);
-    }
-    return status;
-}
 
 /* ---- Opening ---- */
 
@@ -97,7 +44,7 @@ static int open_all(decode_bench *d) {
     if (!model_path(a->model, path, sizeof path))
         return err_set(err, SERENO_ERR_INVALID, "the model's path is too long");
     int status = sereno_model_open(path, &d->model, err);
-    if (!status) status = read_prompts(d);
+    if (!status) status = prompts_read(a->prompts, a->raw, d->model, &d->prompts, err);
     if (status) return status;
     sereno_engine_options e = sereno_engine_defaults(d->model);
     machine_apply(&a->machine, &e);
@@ -115,9 +62,7 @@ static int open_all(decode_bench *d) {
 static void close_all(decode_bench *d) {
     strategies_close(&d->strategies);
     sereno_engine_close(&d->engine);
-    for (int i = 0; i < d->n_prompts; i++) {
-        sereno_tokens_free(&d->prompts[i].tokens);
-    }
+    prompts_free(&d->prompts);
     sereno_model_close(&d->model);
 }
 
@@ -164,7 +109,7 @@ static json_t *json_cell(const decode_bench *d, const decode_result *r, int stra
     const struct strategy *s = &d->strategies.list[strategy];
     json_t *cell =
         json_pack("{s:o, s:o, s:o, s:f, s:o, s:f, s:o, s:i}", "strategy", json_name(s->name), "draft",
-                  json_name(s->draft_name), "prompt", json_name(d->prompts[prompt].name), "tok_s",
+                  json_name(s->draft_name), "prompt", json_name(d->prompts.list[prompt].name), "tok_s",
                   t.ms > 0 ? t.tokens / t.ms * 1000 : 0.0, "tok_s_runs", runs, "tokens", 1 + t.tokens / t.runs,
                   "distinct_4grams", json_number(t.distinct), "different_texts", t.different);
     json_object_update(cell, speculation);
@@ -181,9 +126,9 @@ static void kind_of(const char *name, char kind[KIND_MAX]) {
 static bool kind_ratio(const decode_bench *d, const decode_result *r, int strategy, int first, paired_ratio *out) {
     bool include[PROMPTS_MAX] = {false};
     char kind[KIND_MAX], other[KIND_MAX];
-    kind_of(d->prompts[first].name, kind);
-    for (int i = 0; i < d->n_prompts; i++) {
-        kind_of(d->prompts[i].name, other);
+    kind_of(d->prompts.list[first].name, kind);
+    for (int i = 0; i < d->prompts.n; i++) {
+        kind_of(d->prompts.list[i].name, other);
         include[i] = strcmp(kind, other) == 0;
         if (i < first && include[i]) return false;
     }
@@ -206,12 +151,12 @@ static json_t *json_ratios(const decode_bench *d, const decode_result *r) {
         json_array_append_new(ratios, json_ratio_row(d, s, "prompts", "all", &all));
         for (int p = 0; p < r->n_prompts; p++) {
             if (!kind_ratio(d, r, s, p, &of)) continue;
-            kind_of(d->prompts[p].name, kind);
+            kind_of(d->prompts.list[p].name, kind);
             json_array_append_new(ratios, json_ratio_row(d, s, "kind", kind, &of));
         }
         for (int p = 0; p < r->n_prompts; p++) {
             of = decode_ratio(r, s, p);
-            json_array_append_new(ratios, json_ratio_row(d, s, "prompt", d->prompts[p].name, &of));
+            json_array_append_new(ratios, json_ratio_row(d, s, "prompt", d->prompts.list[p].name, &of));
         }
     }
     return ratios;
@@ -262,13 +207,13 @@ static void print_strategy(const decode_bench *d, const decode_result *r, int s,
     for (int p = 0; p < r->n_prompts; p++) {
         totals t = sum(r, s, p);
         paired_ratio ratio = decode_ratio(r, s, p);
-        print_row(&t, s > 0 ? &ratio : NULL, d->prompts[p].name, width);
+        print_row(&t, s > 0 ? &ratio : NULL, d->prompts.list[p].name, width);
     }
     for (int p = 0; p < r->n_prompts && s > 0; p++) {
         paired_ratio ratio;
         char kind[KIND_MAX], label[KIND_MAX + 8];
         if (!kind_ratio(d, r, s, p, &ratio)) continue;
-        kind_of(d->prompts[p].name, kind);
+        kind_of(d->prompts.list[p].name, kind);
         snprintf(label, sizeof label, "all %s", kind);
         if (ratio.n > 1) printf("  %-*s %7s  %5.2f [%.2f, %.2f]\n", width, label, "", ratio.point, ratio.lo, ratio.hi);
     }
@@ -281,7 +226,7 @@ static void print_table(const decode_bench *d, const decode_result *r) {
     const sereno_model_info *m = sereno_model_describe(d->model);
     int width = 12;
     for (int p = 0; p < r->n_prompts; p++) {
-        int length = (int)strlen(d->prompts[p].name);
+        int length = (int)strlen(d->prompts.list[p].name);
         if (length > width) width = length;
     }
     printf("%s (%s, origin %s), %d threads, -n %d, %d seeds from %" PRIu64 "\n", m->name, m->weight_type, m->origin,
@@ -313,7 +258,7 @@ static int run_bench(const command_line *cl, const decode_arguments *a) {
     decode_result result = {0};
     if (!d) return fail(&(diagnostics){stderr, false, cl->command}, &(sereno_error){SERENO_ERR_NO_MEMORY, "no memory"});
     d->a = a;
-    int code = strategies_parse(cl, a->strategies, &d->strategies);
+    int code = strategies_parse(cl, a->strategies, &decode_dialect, &d->strategies);
     if (!code && a->synthetic) code = synthetic_parse(cl, a->synthetic, &d->synthetic);
     if (code || !bench_begin(&d->b, &a->common, cl->command)) {
         free(d);
@@ -325,12 +270,16 @@ static int run_bench(const command_line *cl, const decode_arguments *a) {
         for (int i = 0; i < d->strategies.n; i++) {
             list[i] = strategy_for_bench(&d->strategies.list[i]);
         }
+        decode_prompt prompts[PROMPTS_MAX];
+        for (int i = 0; i < d->prompts.n; i++) {
+            prompts[i] = (decode_prompt){d->prompts.list[i].name, d->prompts.list[i].tokens};
+        }
         decode_options o = {.engine = d->engine,
                             .tokenizer = sereno_model_tokenizer(d->model),
                             .strategies = list,
                             .n_strategies = d->strategies.n,
-                            .prompts = d->prompts,
-                            .n_prompts = d->n_prompts,
+                            .prompts = prompts,
+                            .n_prompts = d->prompts.n,
                             .repeats = a->repeats,
                             .first_seed = a->sampler.seed,
                             .max_tokens = a->n_predict,

@@ -3,19 +3,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int unknown_value(const command_line *cl, const strategy *s, const char *key, const char *value,
-                         const char *allowed) {
+int strategy_bad_value(const command_line *cl, const strategy *s, const char *key, const char *value,
+                       const char *allowed) {
     return usage_error(cl, "strategy '%s': %s is '%s'; %s is needed", s->name, key, value, allowed);
 }
 
-/* A number up to the end of the text; a whole one is asked for by parse_whole. */
-static bool parse_number(const char *text, double low, double high, double *out) {
+bool parse_number(const char *text, double low, double high, double *out) {
     char *end;
     *out = strtod(text, &end);
     return end != text && !*end && *out >= low && *out <= high;
 }
 
-static bool parse_whole(const char *text, int32_t low, int32_t high, int32_t *out) {
+bool parse_whole(const char *text, int32_t low, int32_t high, int32_t *out) {
     double number;
     bool ok = parse_number(text, low, high, &number) && number == (double)(int32_t)number;
     if (ok) *out = (int32_t)number;
@@ -35,7 +34,8 @@ static bool parse_orders(const char *text, sereno_ngram_options *out) {
     return true;
 }
 
-static int set_key(const command_line *cl, strategy *s, const char *key, const char *value) {
+static int set_key(const command_line *cl, const strategy_dialect *dialect, int number, strategy *s, const char *key,
+                   const char *value) {
     const struct {
         const char *key;
         bool *target;
@@ -48,24 +48,26 @@ static int set_key(const command_line *cl, strategy *s, const char *key, const c
                     {"longest", &s->ngram.longest_first}};
     for (size_t i = 0; i < sizeof switches / sizeof *switches; i++) {
         if (strcmp(key, switches[i].key) != 0) continue;
-        return parse_switch(value, switches[i].target) ? 0 : unknown_value(cl, s, key, value, "on or off");
+        return parse_switch(value, switches[i].target) ? 0 : strategy_bad_value(cl, s, key, value, "on or off");
     }
     if (strcmp(key, "draft") == 0) {
         s->draft.draft = value;
     } else if (strcmp(key, "draft-max") == 0) {
         if (!parse_whole(value, 0, SERENO_DRAFT_MAX, &s->draft.length)) {
-            return unknown_value(cl, s, key, value, "0 to 31");
+            return strategy_bad_value(cl, s, key, value, "0 to 31");
         }
     } else if (strcmp(key, "batch") == 0) {
         if (!parse_whole(value, 1, SERENO_VERIFY_BATCH_MAX, &s->draft.batch)) {
-            return unknown_value(cl, s, key, value, "1, 2, 4, 8, 16 or 32");
+            return strategy_bad_value(cl, s, key, value, "1, 2, 4, 8, 16 or 32");
         }
     } else if (strcmp(key, "abandon") == 0) {
-        if (!parse_number(value, 0, 1, &s->abandon)) return unknown_value(cl, s, key, value, "a probability");
+        if (!parse_number(value, 0, 1, &s->abandon)) return strategy_bad_value(cl, s, key, value, "a probability");
     } else if (strcmp(key, "orders") == 0) {
-        if (!parse_orders(value, &s->ngram)) return unknown_value(cl, s, key, value, "a range within 2-8");
+        if (!parse_orders(value, &s->ngram)) return strategy_bad_value(cl, s, key, value, "a range within 2-8");
     } else {
-        return usage_error(cl, "strategy '%s' has no key '%s'; --help lists them", s->name, key);
+        bool known = false;
+        int code = dialect->key ? dialect->key(dialect->ctx, cl, number, s, key, value, &known) : 0;
+        return known ? code : usage_error(cl, "strategy '%s' has no key '%s'; --help lists them", s->name, key);
     }
     return 0;
 }
@@ -81,9 +83,11 @@ static char *word_end(char *at) {
     return at + strlen(at);
 }
 
-static int parse_strategy(const command_line *cl, const char *text, size_t size, strategy *s) {
+static int parse_strategy(const command_line *cl, const strategy_dialect *dialect, const char *text, size_t size,
+                          int number, strategy *s) {
     sereno_speculation defaults = sereno_speculation_defaults();
     *s = (strategy){.draft = draft_defaults(), .fill = true, .ngram = defaults.ngram};
+    if (dialect->draft) s->draft.draft = dialect->draft;
     if (size == 0) return usage_error(cl, "a strategy is empty");
     if (size >= sizeof s->name) return usage_error(cl, "a strategy is longer than %zu bytes", sizeof s->name - 1);
     memcpy(s->name, text, size);
@@ -95,14 +99,10 @@ static int parse_strategy(const command_line *cl, const char *text, size_t size,
         char *value = strchr(at, '=');
         int code = 0;
         if (first) {
-            if (strcmp(at, "plain") != 0 && strcmp(at, "spec") != 0) {
-                return usage_error(cl, "strategy '%s': '%s' is neither plain nor spec; keys follow as :KEY=VALUE",
-                                   s->name, at);
-            }
-            s->draft.strategy = strcmp(at, "plain") == 0 ? STRATEGY_PLAIN : STRATEGY_SPEC;
+            code = dialect->first(dialect->ctx, cl, number, s, at);
         } else {
             *value++ = '\0'; /* word_end saw it */
-            code = set_key(cl, s, at, value);
+            code = set_key(cl, dialect, number, s, at, value);
         }
         if (code || last) return code ? code : draft_check(cl, &s->draft);
         at = end + 1;
@@ -110,12 +110,27 @@ static int parse_strategy(const command_line *cl, const char *text, size_t size,
     }
 }
 
-int strategies_parse(const command_line *cl, const char *text, strategy_list *out) {
+static int plain_or_spec(void *ctx, const command_line *cl, int number, strategy *s, const char *word) {
+    (void)ctx;
+    (void)number;
+    bool plain = strcmp(word, "plain") == 0;
+    if (!plain && strcmp(word, "spec") != 0) {
+        return usage_error(cl, "strategy '%s': '%s' is neither plain nor spec; keys follow as :KEY=VALUE", s->name,
+                           word);
+    }
+    s->draft.strategy = plain ? STRATEGY_PLAIN : STRATEGY_SPEC;
+    return 0;
+}
+
+const strategy_dialect decode_dialect = {.first = plain_or_spec};
+
+int strategies_parse(const command_line *cl, const char *text, const strategy_dialect *dialect, strategy_list *out) {
     out->n = 0;
     for (const char *at = text;; at++) {
         size_t size = strcspn(at, ",");
         if (out->n == STRATEGIES_LIST_MAX) return usage_error(cl, "more than %d strategies", STRATEGIES_LIST_MAX);
-        int code = parse_strategy(cl, at, size, &out->list[out->n++]);
+        int number = out->n++;
+        int code = parse_strategy(cl, dialect, at, size, number, &out->list[number]);
         if (code) return code;
         at += size;
         if (!*at) return 0;
@@ -148,16 +163,37 @@ int synthetic_parse(const command_line *cl, const char *text, synthetic_acceptan
                        text, SYNTHETIC_RATES_MAX);
 }
 
+/* An opened strategy before this one whose draft is the same. */
+static const strategy *same_draft(const strategy_list *strategies, int number) {
+    const strategy *s = &strategies->list[number];
+    for (int i = 0; i < number; i++) {
+        const strategy *other = &strategies->list[i];
+        if (other->opened.engine && strcmp(other->draft.draft, s->draft.draft) == 0) return other;
+    }
+    return NULL;
+}
+
+int strategy_open(strategy_list *strategies, int number, const char *timing_folder, sereno_engine *target,
+                  const sereno_model *model, bool (*progress)(void *ctx, uint64_t done, uint64_t total),
+                  void *progress_ctx, sereno_error *err) {
+    strategy *s = &strategies->list[number];
+    const strategy *same = same_draft(strategies, number);
+    draft_options options = s->draft;
+    if (same) options.draft = "ngram"; /* opens nothing */
+    int status = draft_open_for(&options, timing_folder, target, model, progress, progress_ctx, &s->opened, err);
+    if (same && !s->opened.plain) s->opened.speculation.draft = same->opened.engine;
+    s->draft_name = draft_name(&s->draft, &s->opened);
+    s->opened.speculation.ngrams = s->fill;
+    s->opened.speculation.ngram = s->ngram;
+    return status;
+}
+
 int strategies_open(strategy_list *strategies, const char *timing_folder, sereno_engine *target,
                     const sereno_model *model, bool (*progress)(void *ctx, uint64_t done, uint64_t total),
                     void *progress_ctx, sereno_error *err) {
     int status = SERENO_OK;
     for (int i = 0; i < strategies->n && !status; i++) {
-        strategy *s = &strategies->list[i];
-        status = draft_open_for(&s->draft, timing_folder, target, model, progress, progress_ctx, &s->opened, err);
-        s->draft_name = draft_name(&s->draft, &s->opened);
-        s->opened.speculation.ngrams = s->fill;
-        s->opened.speculation.ngram = s->ngram;
+        status = strategy_open(strategies, i, timing_folder, target, model, progress, progress_ctx, err);
     }
     return status;
 }

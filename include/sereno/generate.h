@@ -35,6 +35,8 @@ typedef struct sereno_request {
     const atomic_bool *cancel; /* NULL: cannot be cancelled */
     /* Text as it becomes certain: whole characters, and nothing that may still turn into a stop string. */
     void (*on_text)(void *ctx, const char *text, size_t size);
+    /* A token of the answer was chosen; those accepted in one pass come one right after the other. */
+    void (*on_token)(void *ctx, int32_t token);
     /* Prompt tokens computed so far, and in all (those found in the KV cache do not count). */
     void (*on_prefill)(void *ctx, int32_t done, int32_t total);
     void *ctx;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "errors.h"
@@ -67,6 +68,12 @@ int thread_start(pthread_t *thread, void *(*entry)(void *), void *arg) {
     int status = pthread_create(thread, NULL, entry, arg);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return status;
+}
+
+uint64_t process_cpu_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 int thread_id(void) {

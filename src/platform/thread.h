@@ -26,6 +26,9 @@ int thread_apply_class(const thread_class *wanted, sereno_error *err);
 /* As pthread_create, with every signal blocked in the new thread: signals reach the program's own threads. */
 int thread_start(pthread_t *thread, void *(*entry)(void *), void *arg);
 
+/* CPU time that all threads of this process have taken. */
+uint64_t process_cpu_ns(void);
+
 /* Kernel id of the calling thread. */
 int thread_id(void);
 

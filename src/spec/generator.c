@@ -177,6 +177,7 @@ static int take_token(void *ctx, int32_t token, sereno_error *err) {
         return COMMIT_END;
     }
     note_time(p);
+    if (p->request->on_token) p->request->on_token(p->request->ctx, token);
     int status = sereno_tokens_append(&p->out->tokens, token, err);
     p->fresh.size = 0;
     if (!status) status = sereno_detokenize(tokenizer, &p->detokenizer, token, &p->fresh, err);

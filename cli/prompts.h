@@ -1,0 +1,25 @@
+/* Prompts of a bench: files, wrapped as chats where the model has a template. */
+#ifndef CLI_PROMPTS_H
+#define CLI_PROMPTS_H
+
+#include "sereno/model.h"
+#include "sereno/text.h"
+
+enum { PROMPTS_MAX = 256, PROMPT_NAME_MAX = 256 };
+
+typedef struct prompt {
+    char name[PROMPT_NAME_MAX]; /* of its file, up to the first dot */
+    sereno_text text;           /* as in the file, less its last newline; ends with a 0 behind its size */
+    sereno_tokens tokens;
+} prompt;
+
+typedef struct prompt_list {
+    prompt list[PROMPTS_MAX];
+    int n;
+} prompt_list;
+
+/* Reads a file, or all *.txt of a folder, at least one. raw: no template. On failure: free it. */
+int prompts_read(const char *path, bool raw, const sereno_model *model, prompt_list *out, sereno_error *err);
+void prompts_free(prompt_list *prompts);
+
+#endif
