@@ -1,0 +1,257 @@
+#include "corun_load.h"
+
+#include <stdlib.h>
+
+#include "errors.h"
+#include "futex.h"
+#include "generator.h"
+#include "histogram.h"
+#include "rng.h"
+#include "samples.h"
+#include "sereno/clock.h"
+#include "thread.h"
+
+enum { TTFT_MAX = 4096 };
+
+static uint64_t now(void) {
+    return sereno_now_ns(sereno_clock_system());
+}
+
+/* ---- What is counted ---- */
+
+/* Of a run: whatever answers, tokens come in by meter_token. */
+typedef struct meter {
+    const corun_window *window;
+    corun_background *out;
+    histogram gaps;
+    double ttft_ms[TTFT_MAX];
+    size_t n_ttft;
+    uint64_t asked_ns, last_ns; /* of the present request, and its last token; 0: it has none yet */
+} meter;
+
+static bool in_window(const corun_window *w, uint64_t time_ns) {
+    return w->begin_ns <= time_ns && time_ns < w->end_ns;
+}
+
+static void meter_token(meter *m, uint64_t time_ns) {
+    bool first = m->last_ns == 0;
+    if (in_window(m->window, time_ns)) {
+        m->out->tokens++;
+        if (!first) histogram_add(&m->gaps, time_ns - m->last_ns);
+        else if (m->n_ttft < TTFT_MAX) m->ttft_ms[m->n_ttft++] = (double)(time_ns - m->asked_ns) / 1e6;
+    }
+    m->last_ns = time_ns;
+}
+
+static void meter_end(meter *m) {
+    samples_sort(m->ttft_ms, m->n_ttft);
+    const double quantiles[] = {0.50, 0.95, 0.99};
+    double *ttft[] = {&m->out->ttft_ms.p50, &m->out->ttft_ms.p95, &m->out->ttft_ms.p99};
+    double *itl[] = {&m->out->itl_ms.p50, &m->out->itl_ms.p95, &m->out->itl_ms.p99};
+    for (int i = 0; i < 3; i++) {
+        *ttft[i] = samples_quantile(m->ttft_ms, m->n_ttft, quantiles[i]);
+        *itl[i] = (double)histogram_quantile(&m->gaps, quantiles[i]) / 1e6;
+    }
+}
+
+/* ---- The row of requests ---- */
+
+typedef struct row {
+    const corun_requests *requests;
+    const corun_window *window;
+    rng r;
+    int *order, n; /* of the prompts; shuffled anew after each round */
+    uint64_t next_ns;
+    uint64_t seed;
+} row;
+
+static int row_open(row *w, const corun_requests *requests, const corun_window *window, sereno_error *err) {
+    *w = (row){.requests = requests, .window = window, .r = {window->seed}, .seed = requests->sampler.seed};
+    w->order = calloc((size_t)requests->n_prompts, sizeof *w->order);
+    return w->order ? SERENO_OK : err_no_memory(err, "an order of prompts", 0);
+}
+
+static const corun_prompt *row_prompt(row *w) {
+    int all = w->requests->n_prompts;
+    int at = w->n++ % all;
+    for (int i = 0; i < all && at == 0; i++) {
+        int j = (int)rng_below(&w->r, (uint32_t)i + 1);
+        w->order[i] = w->order[j];
+        w->order[j] = i;
+    }
+    return &w->requests->prompts[w->order[at]];
+}
+
+/* Waits until the next request is due; false: the window ends before. */
+static bool row_wait(row *w) {
+    uint64_t gap = w->requests->gap_ns, time = now();
+    if (gap > 0) {
+        uint64_t due = w->next_ns > time ? w->next_ns : time;
+        if (w->n == 0) due = time;
+        w->next_ns = due + gap / 2 + (rng_u64(&w->r) >> 11) % gap;
+        static _Atomic uint32_t never;
+        while (time < due && time < w->window->end_ns) {
+            futex_wait(&never, 0, (due < w->window->end_ns ? due : w->window->end_ns) - time);
+            time = now();
+        }
+    }
+    return time < w->window->end_ns;
+}
+
+/* ---- Our engine ---- */
+
+typedef struct engine_run {
+    meter meter;
+    pacer pacer;
+    const frame_signal *signal;
+    double target_bytes, draft_bytes; /* of a whole pass */
+    uint64_t last_ns;                 /* the last boundary at which nothing was slept; 0: none */
+    uint64_t cpu_begin_ns;            /* CPU time when the window began; 0: it has not */
+    atomic_bool ended;
+} engine_run;
+
+static void count_boundary(engine_run *e, const sereno_boundary *b) {
+    const corun_window *w = e->meter.window;
+    if (b->now_ns < w->begin_ns) return;
+    if (e->cpu_begin_ns == 0) e->cpu_begin_ns = process_cpu_ns();
+    if (b->now_ns >= w->end_ns) {
+        atomic_store_explicit(&e->ended, true, memory_order_relaxed);
+        return;
+    }
+    if (b->slept_ns > 0) return;
+    e->meter.out->weight_bytes +=
+        (b->plan == SERENO_PLAN_DRAFT ? e->draft_bytes : e->target_bytes) / (double)b->n_subgraphs;
+    double stretch_ms = (double)(b->now_ns - e->last_ns) / 1e6;
+    if (e->last_ns > 0 && stretch_ms > e->meter.out->longest_stretch_ms) e->meter.out->longest_stretch_ms = stretch_ms;
+}
+
+static sereno_verdict observe(void *ctx, const sereno_boundary *b) {
+    engine_run *e = ctx;
+    count_boundary(e, b);
+    if (atomic_load_explicit(&e->ended, memory_order_relaxed)) return (sereno_verdict){.action = SERENO_ABANDON};
+    bool in_frame = e->signal && atomic_load_explicit(&e->signal->in_frame, memory_order_relaxed);
+    sereno_verdict verdict = pacer_verdict(&e->pacer, b, in_frame);
+    e->last_ns = verdict.action == SERENO_SLEEP ? 0 : b->now_ns;
+    return verdict;
+}
+
+static void on_token(void *ctx, int32_t token) {
+    engine_run *e = ctx;
+    (void)token;
+    meter_token(&e->meter, now());
+}
+
+static int answer(engine_run *e, sereno_generator *generator, row *w, sereno_error *err) {
+    const corun_prompt *prompt = row_prompt(w);
+    sereno_generation g;
+    sereno_request request = {.prompt = prompt->tokens.ids,
+                              .n_prompt = (int32_t)prompt->tokens.n,
+                              .max_tokens = w->requests->max_tokens,
+                              .sampler = w->requests->sampler,
+                              .cancel = &e->ended,
+                              .on_token = on_token,
+                              .ctx = e,
+                              .observer = observe,
+                              .observer_ctx = e};
+    request.sampler.seed = w->seed++;
+    e->meter.asked_ns = now();
+    e->meter.last_ns = 0;
+    e->last_ns = 0;
+    int status = sereno_generate(generator, &request, &g, err);
+    corun_background *out = e->meter.out;
+    sereno_speculation_add(&out->speculation, &g.speculation);
+    out->requests += !status && g.finish != SERENO_FINISH_CANCELLED && in_window(e->meter.window, now());
+    sereno_generation_free(&g);
+    return status;
+}
+
+static int answer_all(engine_run *e, sereno_generator *generator, const synthetic_acceptance *synthetic, row *w,
+                      sereno_error *err) {
+    int status = SERENO_OK;
+    while (!status && row_wait(w)) {
+        synthetic_acceptance of = synthetic ? *synthetic : (synthetic_acceptance){0};
+        of.seed = w->seed;
+        if (synthetic) generator_set_synthetic(generator, &of);
+        status = answer(e, generator, w, err);
+    }
+    return status;
+}
+
+int corun_load_engine(sereno_engine *engine, const sereno_tokenizer *tokenizer, const sereno_speculation *speculation,
+                      const pacing *how, const synthetic_acceptance *synthetic, const frame_signal *signal,
+                      const corun_requests *requests, const corun_window *window, corun_background *out,
+                      sereno_error *err) {
+    *out = (corun_background){.there = true, .has_engine = true};
+    engine_run *e = calloc(1, sizeof *e);
+    if (!e) return err_no_memory(err, "a run", sizeof *e);
+    sereno_generator *generator = NULL;
+    row w = {0};
+    sereno_engine *draft = speculation ? speculation->draft : NULL;
+    *e = (engine_run){.meter = {.window = window, .out = out},
+                      .pacer = {.pacing = how},
+                      .signal = signal,
+                      .target_bytes = (double)engine->ops->info(engine)->weight_bytes,
+                      .draft_bytes = draft ? (double)draft->ops->info(draft)->weight_bytes : 0};
+    timer_precise();
+    int status = row_open(&w, requests, window, err);
+    if (!status) status = sereno_generator_open(engine, tokenizer, 0, speculation, &generator, err);
+    if (!status) status = answer_all(e, generator, synthetic, &w, err);
+    if (e->cpu_begin_ns > 0) out->cpu_s = (double)(process_cpu_ns() - e->cpu_begin_ns) / 1e9;
+    meter_end(&e->meter);
+    sereno_generator_close(&generator);
+    free(w.order);
+    free(e);
+    return status;
+}
+
+/* ---- A peer ---- */
+
+static void on_piece(void *ctx, uint64_t time_ns) {
+    meter_token(ctx, time_ns);
+}
+
+int corun_load_peer(peer_client *peer, const corun_requests *requests, const corun_window *window,
+                    corun_background *out, sereno_error *err) {
+    enum { SILENT_S = 10 };
+    *out = (corun_background){.there = true};
+    meter *m = calloc(1, sizeof *m);
+    row w = {0};
+    int status = m ? row_open(&w, requests, window, err) : err_no_memory(err, "a run", sizeof *m);
+    if (!status) *m = (meter){.window = window, .out = out};
+    while (!status && row_wait(&w)) {
+        peer_answer answer;
+        peer_request request = {.prompt = row_prompt(&w)->text,
+                                .max_tokens = requests->max_tokens,
+                                .sampler = requests->sampler,
+                                .until_ns = window->end_ns,
+                                .silent_ns = SILENT_S * UINT64_C(1000000000),
+                                .on_token = on_piece,
+                                .ctx = m};
+        request.sampler.seed = w.seed++;
+        m->asked_ns = now();
+        m->last_ns = 0;
+        status = peer_complete(peer, &request, &answer, err);
+        if (!status && !answer.cut_off && answer.pieces == 0) {
+            status = err_set(err, SERENO_ERR_FORMAT, "the server answered with no token at all");
+        }
+        out->requests += !status && !answer.cut_off && in_window(window, now());
+    }
+    if (!status && out->tokens == 0 && requests->gap_ns == 0) {
+        status = err_set(err, SERENO_ERR_IO, "the server gave no token in %.1f s",
+                         (double)(window->end_ns - window->begin_ns) / 1e9);
+    }
+    if (m) meter_end(m);
+    free(w.order);
+    free(m);
+    return status;
+}
+
+/* ---- A busy core ---- */
+
+void corun_load_spin(const corun_window *window) {
+    while (now() < window->end_ns) {
+        for (int i = 0; i < 1000; i++) {
+            cpu_relax();
+        }
+    }
+}

@@ -1,0 +1,48 @@
+/*
+ * What runs in the background of a co-running bench: requests one after the other, or one now and then, answered by our
+ * engine or by another server; or a core that only spins. Counts what happens within a window of time.
+ * Thread: the engine's owner.
+ */
+#ifndef BENCH_CORUN_LOAD_H
+#define BENCH_CORUN_LOAD_H
+
+#include "bench_decode.h"
+#include "corun_run.h"
+#include "frame_loop.h"
+#include "pacing.h"
+#include "peer_client.h"
+#include "synthetic.h"
+
+typedef struct corun_prompt {
+    sereno_tokens tokens; /* for our engine */
+    const char *text;     /* for a peer */
+} corun_prompt;
+
+/* The requests: one after the other from a list of prompts, in an order of the seed's. */
+typedef struct corun_requests {
+    const corun_prompt *prompts;
+    int n_prompts;
+    int32_t max_tokens;
+    sereno_sampler sampler; /* its seed is the first request's; each later one has the next */
+    uint64_t gap_ns;        /* from the beginning of one to that of the next, give or take half of it; 0: at once */
+} corun_requests;
+
+/* When to run and what to count: times of the machine's monotonic clock. */
+typedef struct corun_window {
+    uint64_t begin_ns, end_ns; /* it runs from the call on, and counts in between */
+    uint64_t seed;             /* of the order of prompts and the gaps: one for all strategies of a repeat */
+} corun_window;
+
+/* Our engine. speculation NULL: plain decoding. signal: in_frame for the oracle; NULL where no one asks. */
+int corun_load_engine(sereno_engine *engine, const sereno_tokenizer *tokenizer, const sereno_speculation *speculation,
+                      const pacing *how, const synthetic_acceptance *synthetic, const frame_signal *signal,
+                      const corun_requests *requests, const corun_window *window, corun_background *out,
+                      sereno_error *err);
+
+int corun_load_peer(peer_client *peer, const corun_requests *requests, const corun_window *window,
+                    corun_background *out, sereno_error *err);
+
+/* Keeps a core busy until the window ends, without memory. Fills out->cpu_s alone. */
+void corun_load_spin(const corun_window *window);
+
+#endif

@@ -1,0 +1,47 @@
+/* Strategies of a co-running bench: what runs beside the foreground, and how it holds back. Thread: any. */
+#ifndef BENCH_CORUN_STRATEGY_H
+#define BENCH_CORUN_STRATEGY_H
+
+#include <stdbool.h>
+
+#include "pacing.h"
+#include "sereno/engine.h"
+
+typedef enum corun_load {
+    LOAD_NONE,   /* the foreground alone */
+    LOAD_SPIN,   /* threads that only spin, as many as the LLM would have */
+    LOAD_ENGINE, /* our engine */
+    LOAD_PEER,   /* another server */
+} corun_load;
+
+/* A kind of strategy: a row of the registry. */
+typedef struct corun_kind {
+    const char *name, *about;
+    corun_load load;
+    bool speculates;
+    sereno_sched sched;
+    bool lowers_session; /* its session is lowered where the kernel groups tasks by session */
+    pacing pacing;       /* unless the strategy says otherwise */
+} corun_kind;
+
+/* The registry; ends with a row without a name. */
+extern const corun_kind corun_kinds[];
+
+/* One strategy of a bench. */
+typedef struct corun_strategy {
+    const char *name; /* as it was asked for; unique */
+    const corun_kind *kind;
+    pacing pacing;
+    const char *url; /* of a peer */
+} corun_strategy;
+
+/* Where foreground and background run. */
+typedef enum corun_placement {
+    PLACEMENT_SPLIT,  /* the foreground on a core of its own, the background on the others */
+    PLACEMENT_SHARED, /* both wherever the system puts them */
+} corun_placement;
+
+/* The name of the strategy that others are compared with: "plain" in split, "plain-idle" in shared placement. */
+const char *corun_base(corun_placement placement);
+
+#endif
