@@ -1,8 +1,10 @@
 #define _GNU_SOURCE
 #include "procfs.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 /* Reads decimal digits and the one byte that must follow them. */
@@ -69,4 +71,38 @@ uint64_t procfs_rss_bytes(void) {
 bool procfs_autogroup_enabled(void) {
     char text[8];
     return read_file("/proc/sys/kernel/sched_autogroup_enabled", text, sizeof text) && text[0] == '1';
+}
+
+bool autogroup_parse(const char *text, size_t size, int *nice_value) {
+    static const char begin[] = "/autogroup-", middle[] = "nice ";
+    const char *at = text, *end = text + size;
+    uint64_t number, value;
+    if (size < sizeof begin - 1 || memcmp(at, begin, sizeof begin - 1) != 0) return false;
+    at += sizeof begin - 1;
+    if (!take_number(&at, end, ' ', &number)) return false;
+    if ((size_t)(end - at) < sizeof middle - 1 || memcmp(at, middle, sizeof middle - 1) != 0) return false;
+    at += sizeof middle - 1;
+    bool negative = at < end && *at == '-';
+    if (negative) at++;
+    if (!take_number(&at, end, '\n', &value) || at != end || value > (negative ? 20 : 19)) return false;
+    *nice_value = negative ? -(int)value : (int)value;
+    return true;
+}
+
+static const char own_autogroup[] = "/proc/self/autogroup";
+
+bool procfs_autogroup_nice(int *nice_value) {
+    char text[64];
+    return read_file(own_autogroup, text, sizeof text) && autogroup_parse(text, strlen(text), nice_value);
+}
+
+bool procfs_autogroup_renice(int nice_value) {
+    char text[16];
+    int size = snprintf(text, sizeof text, "%d", nice_value), fd = open(own_autogroup, O_WRONLY | O_CLOEXEC);
+    if (fd < 0) return false;
+    bool taken = write(fd, text, (size_t)size) == size;
+    int reason = errno;
+    close(fd);
+    errno = reason;
+    return taken;
 }

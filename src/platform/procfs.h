@@ -1,6 +1,6 @@
 /*
  * Figures from /proc. Parsers take a buffer, so that corrupt input can be tested; readers fill it.
- * Source: the kernel's Documentation/scheduler/sched-stats.rst and filesystems/proc.rst.
+ * Source: the kernel's Documentation/scheduler/sched-stats.rst and filesystems/proc.rst; sched(7) for autogroups.
  */
 #ifndef PLATFORM_PROCFS_H
 #define PLATFORM_PROCFS_H
@@ -27,5 +27,16 @@ uint64_t procfs_rss_bytes(void);
 
 /* Whether the kernel groups tasks by session before it looks at their class (sched_autogroup_enabled). */
 bool procfs_autogroup_enabled(void);
+
+/* Parses "/autogroup-NUMBER nice N\n", N in -20..19; false when it is anything else. */
+bool autogroup_parse(const char *text, size_t size, int *nice_value);
+
+/* Nice value of the autogroup of this process. False: it is in none. Where autogroups are switched off it says nothing
+ * about them. */
+bool procfs_autogroup_nice(int *nice_value);
+
+/* Changes it. False with errno: EAGAIN where it was changed a moment ago, by whomever, and this process has no rights.
+ */
+bool procfs_autogroup_renice(int nice_value);
 
 #endif
