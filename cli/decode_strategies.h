@@ -31,7 +31,7 @@ typedef struct strategy_list {
 typedef struct strategy_dialect {
     const char *draft; /* of strategies that name none */
     int (*first)(void *ctx, const command_line *cl, int number, strategy *s, const char *word);
-    int (*key)(void *ctx, const command_line *cl, int number, const strategy *s, const char *key, const char *value,
+    int (*key)(void *ctx, const command_line *cl, int number, strategy *s, const char *key, const char *value,
                bool *known);
     void *ctx;
 } strategy_dialect;

@@ -248,6 +248,10 @@ bool process_has_ended(process *p) {
     return look(p, WNOHANG);
 }
 
+void process_ask(const process *p) {
+    if (p->pid > 0 && !p->ended) kill(p->pid, SIGTERM);
+}
+
 void process_end(process *p, uint64_t timeout_ns) {
     if (p->pid == 0) return;
     const sereno_clock *clock = sereno_clock_system();

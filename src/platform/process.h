@@ -46,6 +46,9 @@ int process_start(const process_options *options, process *out, sereno_error *er
 /* Whether it has ended by now, or never started; fills `how`. The rest of its group may go on. */
 bool process_has_ended(process *p);
 
+/* Asks it to end (SIGTERM), and does not wait. A process that has ended or never started is fine. */
+void process_ask(const process *p);
+
 /*
  * Ends it and every process of its group: SIGTERM, and SIGKILL after timeout_ns; what is left of the group when it has
  * gone gets SIGKILL at once. Returns when all of them are gone. A process that has ended or never started is fine.

@@ -196,12 +196,6 @@ static void test_abandon_at_every_boundary(void **state) {
     sereno_model_close(&model);
 }
 
-static uint64_t process_cpu_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 /* A sleep verdict of a second: the process uses hardly any CPU, the pass's own work on a tiny model included. */
 static void test_sleep_verdict_parks_everyone(void **state) {
     (void)state;

@@ -324,12 +324,6 @@ static void test_coming_and_going(void **state) {
     print_message("shed %llu times\n", (unsigned long long)n_sheds);
 }
 
-static uint64_t process_cpu_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 /* In a rest of 10 intervals, and outside jobs, a shed member is not woken: under 1 ms of CPU each. */
 static void test_rest_while_shed(void **state) {
     (void)state;

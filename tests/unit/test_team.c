@@ -53,12 +53,6 @@ static void test_every_tile_once(void **state) {
     }
 }
 
-static uint64_t process_cpu_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 /* During a rest of a second the whole process uses under 2 ms of CPU. */
 static void test_rest_uses_no_cpu(void **state) {
     (void)state;

@@ -1,0 +1,437 @@
+/* sereno bench corun. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench_command.h"
+#include "command.h"
+#include "corun.h"
+#include "corun_log.h"
+#include "corun_report.h"
+#include "corun_strategies.h"
+#include "cpu.h"
+#include "errors.h"
+#include "machine_options.h"
+#include "process.h"
+#include "profile.h"
+#include "prompts.h"
+#include "shared_page.h"
+
+enum { SYNTHETIC_PROMPT_TOKENS = 32, SPORADIC_TOKENS = 64, SPORADIC_GAP_S = 3, HANG_S = 5, TEXT_MAX = 4096 };
+
+static const char *const placement_names[] = {"split", "shared", NULL};
+static const char *const load_names[] = {"steady", "sporadic", NULL};
+enum { LOADS_STEADY, LOADS_SPORADIC };
+
+static const char default_strategies[] =
+    "native,native-again,spin,plain,spec,spec:batch=8,freq-limit:factor=2,chunk-sleep,hint";
+
+/* What the command line says. */
+typedef struct corun_arguments {
+    common_options common;
+    machine_options machine;
+    const char *model, *draft, *foregrounds, *strategies, *prompts, *synthetic, *log;
+    int32_t placement, load, repeats, frames_min, n_predict, n_ctx, foreground_cpu;
+    float seconds, warm_up;
+    bool raw, threads_given;
+    sereno_sampler sampler;
+} corun_arguments;
+
+/* A bench: the parts wired together. */
+typedef struct corun_bench {
+    const corun_arguments *a;
+    bench_command b;
+    sereno_model *model;
+    corun_strategy_list strategies;
+    synthetic_acceptance synthetic;
+    prompt_list prompts;
+    corun_prompt rows[PROMPTS_MAX];
+    profile profiles[CORUN_FOREGROUNDS_MAX];
+    char foreground_text[TEXT_MAX];
+    const char *foregrounds[CORUN_FOREGROUNDS_MAX];
+    bool tuned[CORUN_FOREGROUNDS_MAX];
+    int n_foregrounds;
+    int cpus[CPUS_MAX], n_cpus, n_threads, foreground_cpu; /* where things run */
+    frame_signal *signal;
+    int signal_fd;
+    corun_requests requests;
+    corun_runs runs;
+    corun_log *log;
+    char label[CORUN_STRATEGY_MAX + CORUN_FOREGROUND_MAX]; /* what the progress bar says */
+    sereno_engine *engine;                                 /* in the background's process alone */
+} corun_bench;
+
+/* ---- Preparing ---- */
+
+static int find_foregrounds(corun_bench *c) {
+    sereno_error *err = &c->b.err;
+    if (strlen(c->a->foregrounds) >= TEXT_MAX) return err_set(err, SERENO_ERR_INVALID, "--foreground is too long");
+    memcpy(c->foreground_text, c->a->foregrounds, strlen(c->a->foregrounds) + 1);
+    char *at = c->foreground_text;
+    for (char *name = strsep(&at, ","); name; name = strsep(&at, ",")) {
+        int i = c->n_foregrounds;
+        if (i == CORUN_FOREGROUNDS_MAX) {
+            return err_set(err, SERENO_ERR_INVALID, "more than %d foregrounds", CORUN_FOREGROUNDS_MAX);
+        }
+        if (strlen(name) >= CORUN_FOREGROUND_MAX) {
+            return err_set(err, SERENO_ERR_INVALID, "foreground '%s' has a name of more than %d bytes", name,
+                           CORUN_FOREGROUND_MAX - 1);
+        }
+        int status = profile_find(name, &c->profiles[i], &c->tuned[i], err);
+        if (status) return status;
+        c->foregrounds[c->n_foregrounds++] = name;
+        if (!c->tuned[i] && !strchr(name, '/')) {
+            warn(&c->b.diag,
+                 "%s is not tuned to this machine, so its jank alone may be nothing or everything; 'sereno foreground "
+                 "%s --tune native-jank=4' does it",
+                 name, name);
+        }
+    }
+    return SERENO_OK;
+}
+
+/* Split: the foreground on one core, all others for the LLM. Shared: anywhere. */
+static int place(corun_bench *c) {
+    const corun_arguments *a = c->a;
+    bool split = a->placement == PLACEMENT_SPLIT;
+    int n_cpus = cpu_count();
+    c->foreground_cpu = split ? (a->foreground_cpu >= 0 ? a->foreground_cpu : n_cpus - 1) : -1;
+    c->n_threads = a->threads_given ? a->machine.n_threads : split ? 1 : n_cpus;
+    if (split && n_cpus < 2 && c->a->machine.n_cpus == 0) {
+        return err_set(&c->b.err, SERENO_ERR_INVALID, "--placement split needs two cores; this process may use one");
+    }
+    if (a->machine.n_cpus > 0) {
+        memcpy(c->cpus, a->machine.cpu_list, sizeof c->cpus);
+        c->n_cpus = a->machine.n_cpus;
+        return SERENO_OK;
+    }
+    for (int i = 0; split && i < n_cpus && c->n_cpus < c->n_threads; i++) {
+        if (i != c->foreground_cpu) c->cpus[c->n_cpus++] = i;
+    }
+    return SERENO_OK;
+}
+
+static void make_requests(corun_bench *c) {
+    const corun_arguments *a = c->a;
+    bool sporadic = a->load == LOADS_SPORADIC;
+    for (int i = 0; i < c->prompts.n; i++) {
+        prompt *p = &c->prompts.list[i];
+        if (a->synthetic && p->tokens.n > SYNTHETIC_PROMPT_TOKENS) p->tokens.n = SYNTHETIC_PROMPT_TOKENS;
+        c->rows[i] = (corun_prompt){p->tokens, p->text.data};
+    }
+    c->requests = (corun_requests){.prompts = c->rows,
+                                   .n_prompts = c->prompts.n,
+                                   .max_tokens = sporadic && a->n_predict > SPORADIC_TOKENS ? SPORADIC_TOKENS
+                                                                                            : a->n_predict,
+                                   .sampler = a->sampler,
+                                   .gap_ns = sporadic ? SPORADIC_GAP_S * UINT64_C(1000000000) : 0};
+}
+
+static bool runs_engine(const corun_bench *c) {
+    for (int i = 0; i < c->strategies.n; i++) {
+        if (c->strategies.list[i].kind->load == LOAD_ENGINE) return true;
+    }
+    return false;
+}
+
+static int open_all(corun_bench *c) {
+    const corun_arguments *a = c->a;
+    sereno_error *err = &c->b.err;
+    char path[4096];
+    if (!model_path(a->model, path, sizeof path)) {
+        return err_set(err, SERENO_ERR_INVALID, "the model's path is too long");
+    }
+    int status = find_foregrounds(c);
+    if (!status) status = place(c);
+    if (!status) status = sereno_model_open(path, &c->model, err);
+    if (!status) status = prompts_read(a->prompts, a->raw, c->model, &c->prompts, err);
+    if (status) return status;
+    make_requests(c);
+    c->signal = shared_page_create(&c->signal_fd);
+    return c->signal ? SERENO_OK : err_set(err, SERENO_ERR_SYSTEM, "no page to share with the foreground can be had");
+}
+
+static void close_all(corun_bench *c) {
+    corun_log_close(&c->log);
+    corun_runs_free(&c->runs);
+    prompts_free(&c->prompts);
+    sereno_model_close(&c->model);
+    shared_page_close(c->signal);
+}
+
+/* ---- In the background's process ---- */
+
+static int open_engine(void *ctx, sereno_sched sched, sereno_engine **engine, sereno_error *err) {
+    corun_bench *c = ctx;
+    sereno_engine_options e = sereno_engine_defaults(c->model);
+    machine_apply(&c->a->machine, &e);
+    e.n_threads = c->n_threads;
+    e.cpus = c->cpus;
+    e.n_cpus = c->n_cpus;
+    e.sched = sched;
+    e.isa = machine_isa(NULL);
+    if (c->a->n_ctx > 0) e.n_ctx = c->a->n_ctx;
+    int status = sereno_engine_open(c->model, &e, &c->engine, err);
+    for (int i = 0; i < c->strategies.n && !status; i++) {
+        const corun_kind *kind = c->strategies.list[i].kind;
+        if (kind->load != LOAD_ENGINE || kind->sched != sched) continue;
+        status = strategy_open(&c->strategies.engine, i, machine_timing_folder(&c->a->machine), c->engine, c->model,
+                               NULL, NULL, err);
+        if (status) err_set(err, status, "strategy '%s': %s", c->strategies.list[i].name, err->message);
+    }
+    *engine = c->engine;
+    return status;
+}
+
+static const sereno_speculation *speculation_of(void *ctx, int number) {
+    const corun_bench *c = ctx;
+    const opened_draft *d = &c->strategies.engine.list[number].opened;
+    return d->plain ? NULL : &d->speculation;
+}
+
+/* ---- Following ---- */
+
+static void on_begin(void *ctx, const char *strategy, const char *foreground, int32_t repeat) {
+    corun_bench *c = ctx;
+    note(&c->b.diag, "repeat %d: %s beside %s", repeat + 1, strategy, foreground);
+    snprintf(c->label, sizeof c->label, "%s beside %s", strategy, foreground);
+    c->b.bar.label = c->label;
+}
+
+static int on_run(void *ctx, const corun_run *run, sereno_error *err) {
+    corun_bench *c = ctx;
+    if (run->error[0]) warn(&c->b.diag, "%s beside %s: %s", run->strategy, run->foreground, run->error);
+    return c->log ? corun_log_append(c->log, run, err) : SERENO_OK;
+}
+
+/* ---- Settings and results ---- */
+
+static json_t *json_foregrounds(const corun_bench *c) {
+    json_t *list = json_array();
+    for (int i = 0; i < c->n_foregrounds; i++) {
+        const profile *p = &c->profiles[i];
+        json_array_append_new(list, json_pack("{s:o, s:i, s:o, s:b}", "name", json_name(c->foregrounds[i]), "fps",
+                                              p->fps, "scale", json_float(p->scale), "tuned", c->tuned[i]));
+    }
+    return list;
+}
+
+/* All that runs must have in common to be counted together. */
+static json_t *json_settings(const corun_bench *c) {
+    const corun_arguments *a = c->a;
+    const sereno_model_info *m = sereno_model_describe(c->model);
+    char seed[32], cpu[128];
+    snprintf(seed, sizeof seed, "%" PRIu64, a->sampler.seed);
+    cpu_name(cpu, sizeof cpu);
+    return json_pack("{s:s, s:o, s:o, s:s, s:I, s:o, s:o, s:o, s:s, s:s, s:s, s:f, s:f, s:i, s:i, s:i, s:o, s:i, s:o}",
+                     "setting", a->synthetic ? "synthetic" : "real text", "model", json_name(m->name), "target_origin",
+                     json_name(m->origin), "weight_type", m->weight_type, "parameters", (json_int_t)m->n_parameters,
+                     "draft", json_name(a->draft), "synthetic_acceptance",
+                     a->synthetic ? json_name(a->synthetic) : json_null(), "foregrounds", json_foregrounds(c),
+                     "placement", placement_names[a->placement], "load", load_names[a->load], "seed", seed, "seconds",
+                     (double)a->seconds, "warm_up", (double)a->warm_up, "threads", c->n_threads, "n_predict",
+                     c->requests.max_tokens, "prompts", c->prompts.n, "temperature", json_float(a->sampler.temperature),
+                     "foreground_cpu", c->foreground_cpu, "cpu", json_name(cpu));
+}
+
+static int open_log(corun_bench *c) {
+    if (!c->a->log) return SERENO_OK;
+    json_t *settings = json_settings(c);
+    int status = corun_log_open(c->a->log, settings, &c->runs, &c->log, &c->b.err);
+    json_decref(settings);
+    if (!status && c->runs.n > 0) note(&c->b.diag, "%s has %d runs already", c->a->log, c->runs.n);
+    return status;
+}
+
+static void print_results(const corun_bench *c) {
+    const corun_strategy_list *s = &c->strategies;
+    const char *names[STRATEGIES_LIST_MAX], *bases[STRATEGIES_LIST_MAX];
+    int base = corun_strategies_find(s, corun_base((corun_placement)c->a->placement));
+    for (int i = 0; i < s->n; i++) {
+        names[i] = s->list[i].name;
+        bases[i] = base >= 0 && base != i && s->list[i].kind->load != LOAD_NONE ? s->list[base].name : NULL;
+    }
+    int native = corun_strategies_find(s, "native"), again = corun_strategies_find(s, "native-again");
+    corun_report report = {.runs = &c->runs,
+                           .strategies = names,
+                           .n_strategies = s->n,
+                           .foregrounds = c->foregrounds,
+                           .n_foregrounds = c->n_foregrounds,
+                           .bases = bases,
+                           .placement = placement_names[c->a->placement],
+                           .setting = c->a->synthetic ? "synthetic" : "real text",
+                           .seed = c->a->sampler.seed,
+                           .same_a = native >= 0 ? "native" : NULL,
+                           .same_b = again >= 0 ? "native-again" : NULL};
+    if (!c->a->common.json) {
+        const sereno_model_info *m = sereno_model_describe(c->model);
+        printf("%s (%s), %s, %s placement, %d LLM thread%s, draft %s\n", m->name, m->weight_type, report.setting,
+               report.placement, c->n_threads, c->n_threads > 1 ? "s" : "", c->a->draft);
+        if (c->a->synthetic) printf("SYNTHETIC acceptance %s: the text is nonsense\n", c->a->synthetic);
+        corun_report_text(&report);
+        return;
+    }
+    json_t *document = bench_document();
+    json_object_set_new(document, "settings", json_settings(c));
+    corun_report_json(document, &report);
+    print_json(document);
+}
+
+/* ---- The command ---- */
+
+static int measure(corun_bench *c) {
+    const corun_arguments *a = c->a;
+    char program[4096];
+    sereno_error *err = &c->b.err;
+    if (!process_own_path(program, sizeof program)) {
+        return err_set(err, SERENO_ERR_SYSTEM, "the path of this program cannot be found out, to start the foreground");
+    }
+    background_wiring background = {.open = open_engine,
+                                    .speculation = speculation_of,
+                                    .ctx = c,
+                                    .tokenizer = sereno_model_tokenizer(c->model),
+                                    .synthetic = a->synthetic ? &c->synthetic : NULL,
+                                    .requests = &c->requests,
+                                    .signal = c->signal,
+                                    .cpus = c->cpus,
+                                    .n_cpus = c->n_cpus,
+                                    .n_threads = c->n_threads};
+    corun_options o = {.strategies = c->strategies.list,
+                       .n_strategies = c->strategies.n,
+                       .foregrounds = c->foregrounds,
+                       .n_foregrounds = c->n_foregrounds,
+                       .foreground_program = program,
+                       .foreground_cpu = c->foreground_cpu,
+                       .hang_ns = HANG_S * UINT64_C(1000000000),
+                       .background = &background,
+                       .window_ns = (uint64_t)((double)a->seconds * 1e9),
+                       .warm_up_ns = (uint64_t)((double)a->warm_up * 1e9),
+                       .repeats = a->repeats,
+                       .frames_min = a->frames_min,
+                       .seed = a->sampler.seed,
+                       .signal_fd = c->signal_fd,
+                       .on_run = on_run,
+                       .on_begin = on_begin,
+                       .ctx = c,
+                       .watch = bench_watch_of(&c->b)};
+    return bench_corun(&o, &c->runs, err);
+}
+
+static int run_bench(const command_line *cl, const corun_arguments *a) {
+    corun_bench *c = calloc(1, sizeof *c);
+    if (!c) return fail(&(diagnostics){stderr, false, cl->command}, &(sereno_error){SERENO_ERR_NO_MEMORY, "no memory"});
+    c->a = a;
+    int code = corun_strategies_parse(cl, a->strategies, a->draft, &c->strategies);
+    if (!code && a->synthetic) code = synthetic_parse(cl, a->synthetic, &c->synthetic);
+    if (code || !bench_begin(&c->b, &a->common, cl->command)) {
+        free(c);
+        return code ? code : EXIT_FAILED;
+    }
+    int status = open_all(c);
+    if (!status) status = open_log(c);
+    if (!status) status = measure(c);
+    code = bench_measured(&c->b, status);
+    if (!code) print_results(c);
+    close_all(c);
+    code = bench_end(&c->b, code);
+    free(c);
+    return code;
+}
+
+int cmd_bench_corun(int argc, char **argv) {
+    corun_arguments a = {.machine = machine_defaults(),
+                         .draft = "ngram",
+                         .foregrounds = "social-1",
+                         .strategies = default_strategies,
+                         .prompts = "bench/prompts",
+                         .repeats = 10,
+                         .n_predict = 256,
+                         .foreground_cpu = -1,
+                         .seconds = 5,
+                         .warm_up = 1,
+                         .sampler = sereno_sampler_defaults()};
+    a.sampler.seed = 1;
+    int default_threads = a.machine.n_threads;
+    a.machine.n_threads = 0;
+    const option options[] = {
+        {OPTION_HEADING, NULL, NULL, NULL, "what to compare", 0, 0, NULL, NULL},
+        {OPTION_TEXT, "-m, --model", "PATH", &a.model,
+         "GGUF file; default $SERENO_MODEL, else the model that tools/get-model fetched", 0, 0, NULL, NULL},
+        {OPTION_TEXT, "--strategies", "LIST", &a.strategies,
+         "separated by commas, each NAME or NAME:KEY=VALUE:... as explained below. Default native, native-again, spin, "
+         "plain, spec, spec:batch=8, freq-limit:factor=2, chunk-sleep and hint",
+         0, 0, NULL, NULL},
+        {OPTION_TEXT, "--foreground", "LIST", &a.foregrounds,
+         "profiles of sereno foreground, separated by commas; default social-1", 0, 0, NULL, NULL},
+        {OPTION_CHOICE, "--placement", "WHERE", &a.placement,
+         "split: the foreground has a core of its own and the LLM one thread on another. shared: both run where the "
+         "system puts them, the LLM with a thread a core. Default split",
+         0, 0, placement_names, NULL},
+        {OPTION_TEXT, "-md, --draft", "DRAFT", &a.draft,
+         "as for sereno run, for strategies that name none; default ngram", 0, 0, NULL, NULL},
+        {OPTION_TEXT, "--synthetic-acceptance", "RATES", &a.synthetic,
+         "accept by chance, as explained by sereno bench decode --help; prompts are cut to 32 tokens", 0, 0, NULL,
+         NULL},
+        {OPTION_CHOICE, "--load", "KIND", &a.load,
+         "steady: one request after the other. sporadic: a short one every few seconds. Default steady", 0, 0,
+         load_names, NULL},
+        {OPTION_HEADING, NULL, NULL, NULL, "how long", 0, 0, NULL, NULL},
+        {OPTION_FLOAT, "--seconds", "S", &a.seconds, "of each run; default 5", 0.1, 3600, NULL, NULL},
+        {OPTION_FLOAT, "--warm-up", "S", &a.warm_up, "before these, not counted; default 1", 0, 600, NULL, NULL},
+        {OPTION_INT, "--repeats", "R", &a.repeats, "runs of each strategy beside each foreground; default 10", 1,
+         100000, NULL, NULL},
+        {OPTION_INT, "--min-frames", "N", &a.frames_min,
+         "more repeats until each strategy has so many frames beside each foreground; default 0: none", 0, 1 << 30,
+         NULL, NULL},
+        {OPTION_TEXT, "--log", "FILE", &a.log,
+         "append each run to FILE, and count what is there already if the settings were the same: so that a bench that "
+         "was ended can go on. Default: none",
+         0, 0, NULL, NULL},
+        {OPTION_HEADING, NULL, NULL, NULL, "requests", 0, 0, NULL, NULL},
+        {OPTION_TEXT, "--prompts", "PATH", &a.prompts, "a file, or a folder of *.txt; default bench/prompts", 0, 0,
+         NULL, NULL},
+        {OPTION_FLAG, "--raw", NULL, &a.raw, "continue the prompts as they are, without the model's chat template", 0,
+         0, NULL, NULL},
+        {OPTION_INT, "-n, --predict", "N", &a.n_predict, "at most N tokens of answer; default 256, sporadic 64", 1,
+         1 << 20, NULL, NULL},
+        {OPTION_INT, "-c, --ctx-size", "N", &a.n_ctx, "context in tokens; default 4096 or the model's", 1, 1 << 24,
+         NULL, NULL},
+        {OPTION_FLOAT, "--temp, --temperature", "T", &a.sampler.temperature, "default 0.7", 0, 100, NULL, NULL},
+        {OPTION_INT, "--top-k", "K", &a.sampler.top_k, "default 40", 0, 1 << 24, NULL, NULL},
+        {OPTION_FLOAT, "--top-p", "P", &a.sampler.top_p, "default 0.95", 0, 1, NULL, NULL},
+        {OPTION_FLOAT, "--min-p", "P", &a.sampler.min_p, "default 0.05", 0, 1, NULL, NULL},
+        {OPTION_SEED, "-s, --seed", "N", &a.sampler.seed,
+         "of the order of runs, the requests and the intervals; default 1", 0, 0, NULL, NULL},
+        {OPTION_HEADING, NULL, NULL, NULL, "machine", 0, 0, NULL, NULL},
+        {OPTION_INT, "-t, --threads", "N", &a.machine.n_threads,
+         "compute threads of the LLM; default 1 in split placement, all cores in shared", 1, SERENO_THREADS_MAX, NULL,
+         &a.threads_given},
+        {OPTION_TEXT, "--cpu", "LIST", &a.machine.cpus,
+         "cores of the LLM; default: split, those that the foreground has not; shared, any", 0, 0, NULL, NULL},
+        {OPTION_INT, "--foreground-cpu", "N", &a.foreground_cpu,
+         "core of the foreground in split placement; default the last one", 0, 4095, NULL, NULL},
+        {OPTION_CHOICE, "--activations", "BITS", &a.machine.activations, "auto, 8 or 16, as for sereno run", 0, 0,
+         activation_names, NULL},
+        COMMON_OPTIONS(a.common),
+        {0},
+    };
+    char kinds[TEXT_MAX] = "", words[2 * TEXT_MAX];
+    corun_kinds_help(kinds, sizeof kinds);
+    snprintf(words, sizeof words,
+             "  sereno bench corun -m model.gguf --draft self:int4\n"
+             "  sereno bench corun --strategies native,native-again,plain,spec:batch=8 --log runs.jsonl\n"
+             "  sereno bench corun --placement shared --strategies native,plain-idle,plain-idle-fixed\n"
+             "\nStrategies, each run beside the foreground in turn:\n%s"
+             "\nKeys of those that run our engine: decode=plain|spec, factor=, every= and us= as above, and for\n"
+             "speculation draft=, draft-max=, batch=, fill= and the others of sereno bench decode --help.\n"
+             "\nJank: a frame begins at a vsync and is janky when it has not ended by the next. Ratios come with\n"
+             "95 %% intervals, over plain in split placement and plain-idle in shared placement.\n",
+             kinds);
+    const command_line cl = {"sereno bench corun", "what a foreground and an LLM do to each other, by strategy", "",
+                             words, options};
+    int n = options_parse(&cl, argc, argv, NULL, 0);
+    if (n < 0) return n == PARSED_HELP ? 0 : EXIT_USAGE;
+    if (!a.threads_given) a.machine.n_threads = default_threads;
+    int code = machine_check(&cl, &a.machine);
+    return code ? code : run_bench(&cl, &a);
+}

@@ -1,0 +1,23 @@
+/* Strategies of bench corun as text: NAME[:KEY=VALUE...], separated by commas. Names are rows of corun_kinds. */
+#ifndef CLI_CORUN_STRATEGIES_H
+#define CLI_CORUN_STRATEGIES_H
+
+#include "corun.h"
+#include "decode_strategies.h"
+
+typedef struct corun_strategy_list {
+    corun_strategy list[STRATEGIES_LIST_MAX];
+    int n;
+    strategy_list engine; /* by the same numbers, what our engine needs of them */
+} corun_strategy_list;
+
+/* draft: of strategies that name none. 0, or EXIT_USAGE after an error was printed. */
+int corun_strategies_parse(const command_line *cl, const char *text, const char *draft, corun_strategy_list *out);
+
+/* The number of a strategy of this name; -1: there is none. */
+int corun_strategies_find(const corun_strategy_list *strategies, const char *name);
+
+/* Adds a row a kind to a text for --help. */
+void corun_kinds_help(char *out, size_t size);
+
+#endif
