@@ -127,13 +127,6 @@ static void make_requests(corun_bench *c) {
                                    .gap_ns = sporadic ? SPORADIC_GAP_S * UINT64_C(1000000000) : 0};
 }
 
-static bool runs_engine(const corun_bench *c) {
-    for (int i = 0; i < c->strategies.n; i++) {
-        if (c->strategies.list[i].kind->load == LOAD_ENGINE) return true;
-    }
-    return false;
-}
-
 static int open_all(corun_bench *c) {
     const corun_arguments *a = c->a;
     sereno_error *err = &c->b.err;

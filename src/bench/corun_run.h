@@ -50,12 +50,13 @@ typedef struct corun_runs {
     int n, capacity;
 } corun_runs;
 
-/* Appends and takes over what the run owns, in every case. */
+/* Appends and takes over what the run owns, in every case. SERENO_ERR_NO_MEMORY. */
 int corun_runs_append(corun_runs *runs, corun_run *run, sereno_error *err);
+/* Frees its frames, not the struct. */
 void corun_run_free(corun_run *run);
 void corun_runs_free(corun_runs *runs);
 
-/* The run of a repeat, whether it failed or not; NULL: there is none. */
+/* The last run of a repeat, whether it failed or not; NULL: there is none. */
 const corun_run *corun_runs_find(const corun_runs *runs, const char *strategy, const char *foreground, int32_t repeat);
 
 #endif

@@ -1,22 +1,24 @@
-/* Cells and ratios of a co-running bench, computed from its runs. Thread: any. */
+/*
+ * Cells and ratios of a co-running bench, computed from its runs. A run counts unless it failed; of a repeat at most
+ * one does. Thread: any.
+ */
 #ifndef BENCH_CORUN_STATS_H
 #define BENCH_CORUN_STATS_H
 
 #include "bootstrap.h"
 #include "corun_run.h"
 
-enum { CORUN_BLOCK_MS = 1000 };
-
 /* All runs of a strategy beside a foreground that count, together. */
 typedef struct corun_cell {
     int runs, failed; /* that count, and that ended with an error */
     int64_t frames, janky, dropped;
-    interval jank_rate, tok_s;        /* jank_rate: janky frames / frames */
+    interval jank_rate, tok_s;        /* jank_rate: janky frames / frames; NaN: no frame, no background */
     sereno_quantiles frame_ms;        /* over all frames, exact (samples.h) */
     double fg_latency_ns;             /* median over runs; 0: none */
     sereno_quantiles ttft_ms, itl_ms; /* each the median over runs that have it; 0: none has */
     bool has_background, has_engine;
     sereno_speculation_stats speculation;
+    /* Of an engine of ours; else 0. */
     double weights_gbs;        /* weights read a second */
     double cpu_s;              /* of the background, a second of the window */
     double longest_stretch_ms; /* over all runs */
@@ -28,6 +30,7 @@ typedef struct corun_ratio {
     interval jank, tok_s; /* tok_s NaN where either has no background */
 } corun_ratio;
 
+/* Both: SERENO_ERR_NO_MEMORY. A strategy without a run has a cell of nothing and ratios that are NaN. */
 int corun_cell_of(const corun_runs *runs, const char *strategy, const char *foreground, uint64_t seed, corun_cell *out,
                   sereno_error *err);
 int corun_ratio_of(const corun_runs *runs, const char *strategy, const char *base, const char *foreground,

@@ -4,6 +4,9 @@
 
 #include <stdint.h>
 
+/* Two-sided 95 % quantile of Student's t; freedom >= 1. */
+double student_t95(int freedom);
+
 /*
  * Ratio of paired positive measurements a[i]/b[i] as geometric mean with its 95 % interval (Student's t on
  * logarithms). n >= 1; with n = 1 lo and hi are 0 and infinity.
