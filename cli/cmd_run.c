@@ -11,6 +11,7 @@
 #include "errors.h"
 #include "interrupt.h"
 #include "machine_options.h"
+#include "process.h"
 #include "procfs.h"
 #include "sereno/sereno.h"
 #include "support.h"
@@ -23,7 +24,7 @@ typedef struct run_options {
     machine_options machine;
     draft_options draft;
     const char *model, *prompt, *file, *system;
-    bool interactive, raw;
+    bool interactive, raw, own_session;
     int32_t n_predict, n_ctx;
     sereno_sampler sampler;
     bool seed_given, n_ctx_given;
@@ -375,6 +376,17 @@ static int read_prompt(run *r) {
     return status ? fail(&r->diag, &r->err) : 0;
 }
 
+/* The class counts against other sessions only where the session has the least weight, and a session that is not ours
+ * has neighbours. */
+static int enter_session(run *r) {
+    if (!session_is_own() && session_own(&r->err) != 0) return fail(&r->diag, &r->err);
+    if (!session_lower() && procfs_autogroup_enabled()) {
+        warn(&r->diag, "the system does not lower the weight of the session, so programs of other sessions share cores "
+                       "with it as equals");
+    }
+    return 0;
+}
+
 static int run_all(run *r) {
     interrupt_handle(on_interrupt, r);
     int code = read_prompt(r);
@@ -449,6 +461,10 @@ int cmd_run(int argc, char **argv) {
          "trained for",
          0, 1 << 24, NULL, &o.n_ctx_given},
         MACHINE_OPTIONS(o.machine),
+        {OPTION_FLAG, "--own-session", NULL, &o.own_session,
+         "run in a session of its own, and give that the least weight: where the kernel shares cores between sessions "
+         "(most desktops), the idle class yields to other programs only so",
+         0, 0, NULL, NULL},
         DRAFT_OPTIONS(o.draft),
         COMMON_OPTIONS(o.common),
         {0},
@@ -462,6 +478,7 @@ int cmd_run(int argc, char **argv) {
     int code = machine_check(&cl, &o.machine);
     if (!code) code = draft_check(&cl, &o.draft);
     if (!code) code = check_options(&cl, &r);
+    if (!code && o.own_session) code = enter_session(&r);
     if (!code) code = finish_output(&r.diag, run_all(&r));
     close_run(&r);
     return code;

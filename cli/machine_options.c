@@ -7,6 +7,7 @@
 #include "cpu.h"
 #include "folder.h"
 #include "hash.h"
+#include "process.h"
 #include "procfs.h"
 #include "thread.h"
 
@@ -80,6 +81,12 @@ const char *machine_isa(const char *option) {
     return isa && *isa ? isa : NULL;
 }
 
+/* Whether this process is alone in a session of the least weight. */
+static bool has_low_session(void) {
+    int nice_value;
+    return session_is_own() && procfs_autogroup_nice(&nice_value) && nice_value == AUTOGROUP_NICE_MAX;
+}
+
 bool machine_sched_effective(const machine_options *m, const char **why) {
     sereno_sched wanted = (sereno_sched)m->sched, got;
     int nice_value;
@@ -89,10 +96,11 @@ bool machine_sched_effective(const machine_options *m, const char **why) {
         *why = "the system did not take the class";
         return false;
     }
-    if (wanted == SERENO_SCHED_IDLE && procfs_autogroup_enabled()) {
+    if (wanted == SERENO_SCHED_IDLE && procfs_autogroup_enabled() && !has_low_session()) {
         *why = "the kernel shares cores between sessions before it looks at classes (sched_autogroup_enabled), so idle "
-               "yields only within this terminal; 'echo 19 > /proc/self/autogroup' in its shell lowers the session, "
-               "and 'sysctl kernel.sched_autogroup_enabled=0' makes the class count everywhere";
+               "yields only within its session; 'sereno run --own-session' runs in a session of the least weight, "
+               "'echo 19 > /proc/self/autogroup' in a shell lowers all that the shell runs, and 'sysctl "
+               "kernel.sched_autogroup_enabled=0' makes the class count everywhere";
         return false;
     }
     return true;
@@ -103,8 +111,8 @@ json_t *json_environment(const machine_options *m, const sereno_engine_info *inf
     const char *why;
     cpu_name(cpu, sizeof cpu);
     bool effective = machine_sched_effective(m, &why);
-    return json_pack("{s:s, s:i, s:i, s:s, s:b, s:s?, s:s?, s:s, s:i, s:s}", "isa", info->isa, "activation_bits",
+    return json_pack("{s:s, s:i, s:i, s:s, s:b, s:s?, s:b, s:s?, s:s, s:i, s:s}", "isa", info->isa, "activation_bits",
                      info->activation_bits, "threads", info->n_threads, "sched", sched_names[m->sched],
-                     "sched_effective", effective, "sched_note", why, "cpus", m->cpus, "cpu", cpu, "context",
-                     info->n_ctx, "version", sereno_version());
+                     "sched_effective", effective, "sched_note", why, "own_session", session_is_own(), "cpus", m->cpus,
+                     "cpu", cpu, "context", info->n_ctx, "version", sereno_version());
 }

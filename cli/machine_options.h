@@ -51,7 +51,8 @@ const char *machine_timing_folder(const machine_options *machine);
 /* Kernels to use: the option (NULL: not given), else $SERENO_ISA, else NULL. */
 const char *machine_isa(const char *option);
 
-/* Whether this thread has the class asked for, and whether that holds beyond this session; *why where not. */
+/* Whether this thread has the class asked for, and whether that holds beyond this session, because there is nothing
+ * beyond it for the kernel or because it has the least weight; *why where not. */
 bool machine_sched_effective(const machine_options *machine, const char **why);
 
 /* What a model ran on. Call it on the engine's owner. */

@@ -21,7 +21,6 @@
 
 enum {
     LOOK_AGAIN_NS = 1000000, /* between looks at a process that is to end */
-    LEAST_WEIGHT_NICE = 19,
     LOWER_TRIES = 6, /* the kernel takes a tenth of a second between changes of any autogroup (sched/autogroup.c) */
     LOWER_AGAIN_NS = 60000000
 };
@@ -329,10 +328,10 @@ bool session_is_own(void) {
 bool session_lower(void) {
     int nice_value;
     if (!procfs_autogroup_enabled() || !procfs_autogroup_nice(&nice_value)) return false;
-    for (int i = 0; i < LOWER_TRIES && nice_value != LEAST_WEIGHT_NICE; i++) {
+    for (int i = 0; i < LOWER_TRIES && nice_value != AUTOGROUP_NICE_MAX; i++) {
         if (i > 0) sleep_ns(LOWER_AGAIN_NS);
-        if (!procfs_autogroup_renice(LEAST_WEIGHT_NICE) && errno != EAGAIN) return false;
+        if (!procfs_autogroup_renice(AUTOGROUP_NICE_MAX) && errno != EAGAIN) return false;
         if (!procfs_autogroup_nice(&nice_value)) return false;
     }
-    return nice_value == LEAST_WEIGHT_NICE;
+    return nice_value == AUTOGROUP_NICE_MAX;
 }

@@ -84,7 +84,9 @@ bool autogroup_parse(const char *text, size_t size, int *nice_value) {
     at += sizeof middle - 1;
     bool negative = at < end && *at == '-';
     if (negative) at++;
-    if (!take_number(&at, end, '\n', &value) || at != end || value > (negative ? 20 : 19)) return false;
+    if (!take_number(&at, end, '\n', &value) || at != end ||
+        value > (negative ? -AUTOGROUP_NICE_MIN : AUTOGROUP_NICE_MAX))
+        return false;
     *nice_value = negative ? -(int)value : (int)value;
     return true;
 }

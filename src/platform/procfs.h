@@ -28,6 +28,8 @@ uint64_t procfs_rss_bytes(void);
 /* Whether the kernel groups tasks by session before it looks at their class (sched_autogroup_enabled). */
 bool procfs_autogroup_enabled(void);
 
+enum { AUTOGROUP_NICE_MIN = -20, AUTOGROUP_NICE_MAX = 19 }; /* the most and the least weight */
+
 /* Parses "/autogroup-NUMBER nice N\n", N in -20..19; false when it is anything else. */
 bool autogroup_parse(const char *text, size_t size, int *nice_value);
 
