@@ -119,12 +119,12 @@ static void make_requests(corun_bench *c) {
         if (a->synthetic && p->tokens.n > SYNTHETIC_PROMPT_TOKENS) p->tokens.n = SYNTHETIC_PROMPT_TOKENS;
         c->rows[i] = (corun_prompt){p->tokens, p->text.data};
     }
-    c->requests = (corun_requests){.prompts = c->rows,
-                                   .n_prompts = c->prompts.n,
-                                   .max_tokens = sporadic && a->n_predict > SPORADIC_TOKENS ? SPORADIC_TOKENS
-                                                                                            : a->n_predict,
-                                   .sampler = a->sampler,
-                                   .gap_ns = sporadic ? SPORADIC_GAP_S * UINT64_C(1000000000) : 0};
+    c->requests =
+        (corun_requests){.prompts = c->rows,
+                         .n_prompts = c->prompts.n,
+                         .max_tokens = sporadic && a->n_predict > SPORADIC_TOKENS ? SPORADIC_TOKENS : a->n_predict,
+                         .sampler = a->sampler,
+                         .gap_ns = sporadic ? SPORADIC_GAP_S * UINT64_C(1000000000) : 0};
 }
 
 static int open_all(corun_bench *c) {

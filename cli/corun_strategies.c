@@ -20,7 +20,8 @@ static int take_name(void *ctx, const command_line *cl, int number, strategy *s,
     const char *url = kind->load == LOAD_PEER ? word + strlen(kind->name) : "";
     if (*url == ':') url++;
     if (kind->load == LOAD_PEER && strncmp(url, "http://", 7) != 0 && strncmp(url, "https://", 8) != 0) {
-        return usage_error(cl, "strategy '%s': a server's address is needed, as in peer:http://127.0.0.1:8080", s->name);
+        return usage_error(cl, "strategy '%s': a server's address is needed, as in peer:http://127.0.0.1:8080",
+                           s->name);
     }
     for (int i = 0; i < number; i++) {
         if (strcmp(list->list[i].name, s->name) == 0) return usage_error(cl, "strategy '%s' is there twice", s->name);

@@ -1,5 +1,6 @@
 #include "corun.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
