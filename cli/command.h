@@ -10,6 +10,7 @@ int cmd_bench_passes(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_check_exactness(int argc, char **argv);
 int cmd_convert(int argc, char **argv);
+int cmd_foreground(int argc, char **argv);
 int cmd_inspect(int argc, char **argv);
 int cmd_run(int argc, char **argv);
 int cmd_tokenize(int argc, char **argv);

@@ -14,6 +14,7 @@
 
 #include "frame_record.h"
 #include "profile.h"
+#include "scene.h"
 
 /* When frames start: pure, time is handed in. */
 typedef struct frame_pacer {
@@ -31,16 +32,19 @@ uint64_t pacer_vsync_ns(const frame_pacer *p, uint64_t vsync);
  * *dropped: the vsyncs in bursts that passed without a frame. */
 uint64_t pacer_next(frame_pacer *p, uint64_t end_ns, uint32_t *dropped);
 
-/* Fills deadline, missed from vsync and end. */
+/* Fills deadline and missed, of the present frame. */
 void pacer_judge(const frame_pacer *p, uint64_t end_ns, frame_record *record);
 
-/* What the loop needs of the world; the machine's in frame_loop_machine(), others in tests. */
+/* What the loop needs of the world. */
 typedef struct frame_world {
     uint64_t (*now_ns)(void *ctx);
     void (*sleep_until_ns)(void *ctx, uint64_t time_ns); /* may return early on a signal; the loop looks again */
     double (*draw)(void *ctx, uint64_t frame);           /* as scene_draw */
     void *ctx;
 } frame_world;
+
+/* Draws a scene (borrowed) in real time; timers of the calling thread become precise. */
+frame_world frame_loop_machine(scene *s);
 
 /*
  * Told over a private channel when a frame is being made (bench corun's oracle): a shared page whose first word is 1
@@ -56,11 +60,13 @@ typedef struct frame_loop_options {
     uint64_t n_frames_max, seconds_ns; /* ends at either; 0: no such limit */
     const atomic_bool *stop;           /* NULL: never */
     frame_signal *signal;              /* NULL: none */
-    /* Called after each frame, while the next vsync is waited for. Non-zero ends the loop with that status. */
+    /* Called after each frame, before the next vsync is waited for: what it takes beyond that makes the next frame
+     * start late. Non-zero ends the loop with that status. */
     int (*on_frame)(void *ctx, const frame_record *record);
     void *ctx;
 } frame_loop_options;
 
+/* The first vsync is a period after the call. Returns 0 at a limit or when stopped, between frames. */
 int frame_loop_run(const frame_loop_options *options);
 
 #endif

@@ -2,8 +2,8 @@
  * What a foreground does each frame: a profile, read from an INI file. Profiles that ship are compiled in from
  * profiles/ *.ini; one that was tuned to this machine takes the place of the shipped one.
  *
- * All amounts are of a frame of weight 1 at scale 1. Frame k has a weight that depends on the profile and k alone, so
- * that every run of a profile asks for the same work. Thread: any.
+ * All amounts are of a frame of weight 1 at scale 1; fractions are fine (half a layer: half of its rows). Frame k has a
+ * weight that depends on the profile and k alone, so that every run of a profile asks for the same work. Thread: any.
  */
 #ifndef FOREGROUND_PROFILE_H
 #define FOREGROUND_PROFILE_H
@@ -14,7 +14,10 @@
 
 #include "sereno/error.h"
 
-enum { PROFILE_NAME_MAX = 64, PROFILES_MAX = 32 };
+enum { PROFILE_NAME_MAX = 64 };
+
+#define PROFILE_SCALE_MIN 0.001
+#define PROFILE_SCALE_MAX 1000.0
 
 typedef struct profile {
     char name[PROFILE_NAME_MAX]; /* "social-1"; [a-z0-9-]+ */
@@ -23,8 +26,8 @@ typedef struct profile {
     int32_t fps;               /* 1 .. 1000 */
     int32_t burst_ms, rest_ms; /* frames for burst_ms, then none for rest_ms; rest_ms 0: always */
     /* How much. */
-    float scale;              /* multiplies all work; what tuning changes; 0.001 .. 1000 */
-    float spread;             /* of the weights: sigma of their logarithm, 0 .. 1 */
+    float scale;              /* multiplies all work but clearing the frame buffer; what tuning changes */
+    float spread;             /* of the weights, whose median is 1: sigma of their logarithm, 0 .. 1 */
     float heavy_share, heavy; /* so many frames (0 .. 1) weigh so many times as much (1 .. 10) */
     /* Work. */
     int32_t width, height; /* frame buffer, 4 bytes a pixel */
@@ -50,14 +53,19 @@ int profile_parse(const char *name, const char *text, size_t size, profile *out,
  */
 int profile_find(const char *name_or_path, profile *out, bool *tuned, sereno_error *err);
 
-/* Writes it as an INI text to the place of tuned profiles; `comment`: what a person should know, a line. *path: where.
+/* The one that ships, tuned or not: what tuning starts from. SERENO_ERR_INVALID lists the names. */
+int profile_find_shipped(const char *name, profile *out, sereno_error *err);
+
+/*
+ * Writes it as an INI text to the place of tuned profiles; `comment`: what a person should know, a line. path: where it
+ * lies. SERENO_ERR_IO: there is no such place, or it cannot be written.
  */
 int profile_save_tuned(const profile *p, const char *comment, char *path, size_t path_size, sereno_error *err);
 
 /* Names of those that ship, NULL-terminated. */
 const char *const *profile_names(void);
 
-/* Weight of frame k, and whether vsync number v (from the start of the loop) lies in a burst. */
+/* Weight of frame k, and whether vsync number v (from the start of the loop) lies in a burst; vsync 0 does. */
 double profile_frame_weight(const profile *p, uint64_t frame);
 bool profile_makes_frames_at(const profile *p, uint64_t vsync);
 

@@ -16,7 +16,8 @@ typedef struct tune_options {
      * or a negative error (which ends tuning). */
     int (*run)(void *ctx, const profile *p, double seconds, double *periods, int max);
     void *ctx;
-    void (*progress)(void *ctx, int round, double scale, double jank); /* NULL: not wanted */
+    /* After each run; the check comes as round number `rounds`. NULL: not wanted. */
+    void (*progress)(void *ctx, int round, double scale, double jank);
 } tune_options;
 
 typedef struct tune_result {
@@ -24,7 +25,8 @@ typedef struct tune_result {
     bool reached; /* the check is within half and one and a half of what was wanted */
 } tune_result;
 
-/* Changes p->scale. SERENO_ERR_INVALID: no scale can do it (work that takes no time), or the errors of `run`. */
+/* Changes p->scale, on success alone. SERENO_ERR_INVALID: no scale can do it (frames take as long whatever it is), or a
+ * run makes fewer than 20 frames; SERENO_ERR_NO_MEMORY; the codes of `run`, whose own words it should keep itself. */
 int tune_profile(profile *p, const tune_options *options, tune_result *out, sereno_error *err);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -11,11 +12,12 @@
 static struct {
     void (*call)(void *ctx);
     void *ctx;
+    atomic_int last; /* an interrupt_kind; lock-free, so a handler may write it */
 } current;
 
 static void on_signal(int number) {
-    (void)number;
     int saved = errno;
+    atomic_store_explicit(&current.last, number == SIGINT ? INTERRUPT_KEY : INTERRUPT_TERMINATE, memory_order_relaxed);
     current.call(current.ctx);
     errno = saved;
 }
@@ -32,6 +34,16 @@ void interrupt_handle(void (*handler)(void *ctx), void *ctx) {
     current.call = handler;
     current.ctx = ctx;
     set_action(on_signal);
+}
+
+interrupt_kind interrupt_last(void) {
+    return (interrupt_kind)atomic_load_explicit(&current.last, memory_order_relaxed);
+}
+
+void interrupt_ignore_broken_pipes(void) {
+    struct sigaction act = {.sa_handler = SIG_IGN};
+    sigemptyset(&act.sa_mask);
+    sigaction(SIGPIPE, &act, NULL);
 }
 
 void interrupt_exit(void) {

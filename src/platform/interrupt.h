@@ -10,6 +10,13 @@
  */
 void interrupt_handle(void (*handler)(void *ctx), void *ctx);
 
+/* Which of the two came last. From any thread, and from a handler. */
+typedef enum interrupt_kind { INTERRUPT_NONE, INTERRUPT_KEY, INTERRUPT_TERMINATE } interrupt_kind;
+interrupt_kind interrupt_last(void);
+
+/* From now on writing to a pipe that nobody reads is an error (EPIPE) instead of the process's end. */
+void interrupt_ignore_broken_pipes(void);
+
 /* Ends the process at once with exit code 130, from a handler: for whoever asks twice. */
 _Noreturn void interrupt_exit(void);
 

@@ -1,0 +1,437 @@
+/* sereno foreground: a frame loop that can jank, and its tuning to the machine. */
+#include <errno.h>
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "command.h"
+#include "cpu.h"
+#include "errors.h"
+#include "frame_loop.h"
+#include "histogram.h"
+#include "interrupt.h"
+#include "scene.h"
+#include "shared_page.h"
+#include "support.h"
+#include "thread.h"
+#include "tune.h"
+
+#define SECOND_NS UINT64_C(1000000000)
+
+enum {
+    BUFFER_BYTES = 1 << 19, /* of frames not written yet: well over a second of them */
+    TUNE_ROUNDS = 4,
+    CHECK_ROUNDS = 3, /* the check is so many times as long as a round */
+};
+
+/* What the command line says. */
+typedef struct foreground_arguments {
+    common_options common;
+    const char *profile, *tune;
+    float seconds;
+    int32_t fps, cpu;
+    bool list, has_fps, has_cpu;
+    double native_jank; /* of --tune; 0: not wanted */
+} foreground_arguments;
+
+/* What the frames so far come to. Latencies in hundredths of a nanosecond. */
+typedef struct frame_totals {
+    uint64_t frames, janky, dropped;
+    histogram ns, latency;
+} frame_totals;
+
+typedef struct foreground_command {
+    const foreground_arguments *a;
+    diagnostics diag;
+    sereno_error err;
+    profile profile;
+    bool tuned;    /* it is a tuned one */
+    int broken_by; /* errno of writing to standard output; 0: it took everything so far */
+    atomic_bool stop;
+    frame_totals totals;
+    frame_signal *signal;
+    uint64_t period_ns, written_ns;
+    char *buffer; /* BUFFER_BYTES: lines that are not written yet */
+    size_t buffered;
+    bool live; /* a line on the terminal */
+} foreground_command;
+
+/* ---- Output while frames are made ---- */
+
+static void write_out(foreground_command *c) {
+    if (c->broken_by) return;
+    if (fwrite(c->buffer, 1, c->buffered, stdout) != c->buffered || fflush(stdout) != 0) c->broken_by = errno;
+    c->buffered = 0;
+}
+
+static void draw_live(const foreground_command *c) {
+    const frame_totals *t = &c->totals;
+    fprintf(stderr, "\r\033[K%s: %llu frames, %.1f %% of them janky", c->profile.name, (unsigned long long)t->frames,
+            100 * share_of((double)t->janky, (double)t->frames));
+    fflush(stderr);
+}
+
+static int on_frame(void *ctx, const frame_record *r) {
+    foreground_command *c = ctx;
+    frame_totals *t = &c->totals;
+    t->frames++;
+    t->janky += r->missed;
+    t->dropped += r->dropped;
+    histogram_add(&t->ns, r->end_ns - r->vsync_ns);
+    if (r->latency_ns > 0) histogram_add(&t->latency, (uint64_t)(r->latency_ns * 100));
+    if (c->a->common.json) c->buffered += (size_t)frame_record_print(r, c->buffer + c->buffered);
+    /* Writing takes time that the next frame may need: once a second, where this frame has left enough. */
+    bool full = c->buffered + FRAME_LINE_MAX > BUFFER_BYTES;
+    bool due = r->end_ns - c->written_ns >= SECOND_NS && r->end_ns + c->period_ns / 4 <= r->deadline_ns;
+    if (due || full || r->end_ns - c->written_ns >= 3 * SECOND_NS) {
+        c->written_ns = r->end_ns;
+        if (c->a->common.json) write_out(c);
+        if (c->live) draw_live(c);
+    }
+    return c->broken_by ? EXIT_FAILED : 0;
+}
+
+/* Prints and releases a document on one line. */
+static void print_line(foreground_command *c, json_t *document) {
+    char *text = document ? json_dumps(document, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9)) : NULL;
+    if (text && !c->broken_by && (printf("%s\n", text) < 0 || fflush(stdout) != 0)) c->broken_by = errno;
+    free(text);
+    json_decref(document);
+}
+
+static void print_header(foreground_command *c) {
+    const profile *p = &c->profile;
+    print_line(c, json_pack("{s:i, s:s, s:i, s:I, s:o, s:b}", "schema_version", SCHEMA_VERSION, "profile", p->name,
+                            "fps", p->fps, "period_ns", (json_int_t)c->period_ns, "scale", json_float(p->scale),
+                            "tuned", c->tuned));
+}
+
+static double frame_ms(const frame_totals *t, double quantile) {
+    return (double)histogram_quantile(&t->ns, quantile) / 1e6;
+}
+
+static double latency_ns(const frame_totals *t) {
+    return (double)histogram_quantile(&t->latency, 0.5) / 100;
+}
+
+static void print_summary(foreground_command *c) {
+    const frame_totals *t = &c->totals;
+    json_t *ms =
+        json_pack("{s:f, s:f, s:f}", "p50", frame_ms(t, 0.5), "p95", frame_ms(t, 0.95), "p99", frame_ms(t, 0.99));
+    json_t *summary = json_pack("{s:I, s:I, s:f, s:I, s:o, s:f}", "frames", (json_int_t)t->frames, "janky",
+                                (json_int_t)t->janky, "jank_rate", share_of((double)t->janky, (double)t->frames),
+                                "dropped", (json_int_t)t->dropped, "frame_ms", ms, "latency_ns", latency_ns(t));
+    print_line(c, json_pack("{s:o}", "summary", summary));
+}
+
+static void print_words(const foreground_command *c) {
+    const frame_totals *t = &c->totals;
+    printf("%s%s, %d frames a second: %llu frames, %llu of them janky (%.1f %%), %llu vsyncs dropped\n",
+           c->profile.name, c->tuned ? " (tuned)" : "", c->profile.fps, (unsigned long long)t->frames,
+           (unsigned long long)t->janky, 100 * share_of((double)t->janky, (double)t->frames),
+           (unsigned long long)t->dropped);
+    printf("a frame took %.2f ms (median), %.2f ms (95 %%), %.2f ms (99 %%) from its vsync; it had %.2f ms\n",
+           frame_ms(t, 0.5), frame_ms(t, 0.95), frame_ms(t, 0.99), (double)c->period_ns / 1e6);
+    if (latency_ns(t) > 0) printf("a dependent load took %.1f ns\n", latency_ns(t));
+}
+
+/* ---- Running ---- */
+
+static void on_interrupt(void *ctx) {
+    foreground_command *c = ctx;
+    if (atomic_exchange_explicit(&c->stop, true, memory_order_relaxed)) interrupt_exit();
+}
+
+/* The page behind SERENO_FRAME_FD, if there is one. */
+static int open_signal(foreground_command *c) {
+    const char *text = getenv("SERENO_FRAME_FD");
+    if (!text || !*text) return SERENO_OK;
+    char *end;
+    errno = 0;
+    long fd = strtol(text, &end, 10);
+    bool is_number = end != text && !*end && errno == 0 && fd >= 0 && fd <= INT32_MAX;
+    c->signal = is_number ? shared_page_open((int)fd) : NULL;
+    if (c->signal) return SERENO_OK;
+    return err_set(&c->err, SERENO_ERR_INVALID,
+                   "SERENO_FRAME_FD is '%s', which is not the number of a page that sereno shared; unset it", text);
+}
+
+static int make_frames(foreground_command *c) {
+    scene *s;
+    int status = scene_open(&c->profile, &s, &c->err);
+    if (status) return fail(&c->diag, &c->err);
+    c->period_ns = SECOND_NS / (uint64_t)c->profile.fps;
+    frame_loop_options o = {
+        .profile = &c->profile,
+        .world = frame_loop_machine(s),
+        .seconds_ns = (uint64_t)((double)c->a->seconds * 1e9),
+        .stop = &c->stop,
+        .signal = c->signal,
+        .on_frame = on_frame,
+        .ctx = c,
+    };
+    scene_draw(s, 0); /* a frame by which caches and page tables are warm; it is not counted */
+    if (c->a->common.json) print_header(c);
+    c->written_ns = sereno_now_ns(sereno_clock_system());
+    if (!c->broken_by) frame_loop_run(&o);
+    scene_close(&s);
+    if (c->a->common.json) {
+        write_out(c);
+        print_summary(c);
+    } else {
+        if (c->live) fputs("\r\033[K", stderr);
+        print_words(c);
+    }
+    return 0;
+}
+
+/* ---- Tuning ---- */
+
+typedef struct tuning {
+    foreground_command *command;
+    json_t *rounds;
+    double *periods;
+    int n, max;
+    double wanted;
+} tuning;
+
+static int keep_period(void *ctx, const frame_record *r) {
+    tuning *t = ctx;
+    if (t->n == t->max) return 1;
+    double budget = (double)(r->deadline_ns - r->vsync_ns);
+    t->periods[t->n++] = (double)(r->end_ns - r->vsync_ns) / budget;
+    return 0;
+}
+
+static int run_tuning(void *ctx, const profile *p, double seconds, double *periods, int max) {
+    tuning *t = ctx;
+    foreground_command *c = t->command;
+    scene *s;
+    int status = scene_open(p, &s, &c->err);
+    if (status) return status;
+    t->periods = periods;
+    t->n = 0;
+    t->max = max;
+    scene_draw(s, 0);
+    frame_loop_options o = {.profile = p,
+                            .world = frame_loop_machine(s),
+                            .seconds_ns = (uint64_t)(seconds * 1e9),
+                            .stop = &c->stop,
+                            .on_frame = keep_period,
+                            .ctx = t};
+    frame_loop_run(&o);
+    scene_close(&s);
+    if (atomic_load_explicit(&c->stop, memory_order_relaxed)) {
+        return err_set(&c->err, SERENO_ERR_ABANDONED, "tuning was interrupted");
+    }
+    return t->n;
+}
+
+static void on_round(void *ctx, int round, double scale, double jank) {
+    tuning *t = ctx;
+    json_array_append_new(t->rounds, json_pack("{s:f, s:f}", "scale", scale, "jank", jank));
+    if (t->command->a->common.json) return;
+    if (round < TUNE_ROUNDS) printf("round %d: scale %.4f, %.1f %% janky\n", round + 1, scale, 100 * jank);
+    else printf("check:   scale %.4f, %.1f %% janky\n", scale, 100 * jank);
+    fflush(stdout);
+}
+
+/* Date and processor: a tuned profile says nothing elsewhere. */
+static void describe_tuning(char *out, size_t size, double jank) {
+    char cpu[128], date[32] = "some day";
+    time_t now = time(NULL);
+    struct tm day;
+    if (gmtime_r(&now, &day)) strftime(date, sizeof date, "%Y-%m-%d", &day);
+    cpu_name(cpu, sizeof cpu);
+    snprintf(out, size, "Tuned on %s to this machine (%s): %.1f %% of frames janky with nothing beside it.", date, cpu,
+             100 * jank);
+}
+
+static int save_tuned(foreground_command *c, const tuning *t, const tune_result *result) {
+    char path[4096] = "", comment[320];
+    if (result->reached) {
+        describe_tuning(comment, sizeof comment, result->jank);
+        int status = profile_save_tuned(&c->profile, comment, path, sizeof path, &c->err);
+        if (status) return fail(&c->diag, &c->err);
+    }
+    if (c->a->common.json) {
+        print_json(json_pack("{s:i, s:s, s:o, s:f, s:f, s:b, s:O, s:o}", "schema_version", SCHEMA_VERSION, "profile",
+                             c->profile.name, "scale", json_float(c->profile.scale), "wanted", t->wanted, "jank",
+                             result->jank, "reached", result->reached, "rounds", t->rounds, "path",
+                             result->reached ? json_name(path) : json_null()));
+    } else if (result->reached) {
+        printf("%s janks in %.1f %% of its frames at scale %.4f; saved as %s\n", c->profile.name, 100 * result->jank,
+               (double)c->profile.scale, path);
+    }
+    if (result->reached) return 0;
+    warn(&c->diag,
+         "%.1f %% of the frames were janky in the check, %.1f %% were wanted: the machine was not quiet, or the runs "
+         "were too short. Nothing was saved; try again, or longer with --seconds",
+         100 * result->jank, 100 * t->wanted);
+    return EXIT_FAILED;
+}
+
+static int tune(foreground_command *c) {
+    tuning t = {.command = c, .rounds = json_array(), .wanted = c->a->native_jank};
+    tune_options o = {.native_jank = t.wanted,
+                      .rounds = TUNE_ROUNDS,
+                      .seconds = (double)c->a->seconds,
+                      .check_seconds = CHECK_ROUNDS * (double)c->a->seconds,
+                      .run = run_tuning,
+                      .ctx = &t,
+                      .progress = on_round};
+    tune_result result;
+    sereno_error err = {0};
+    int status = tune_profile(&c->profile, &o, &result, &err), code;
+    if (status == SERENO_ERR_ABANDONED) {
+        code = interrupt_last() == INTERRUPT_TERMINATE ? 0 : EXIT_INTERRUPTED;
+    } else if (status) {
+        code = fail(&c->diag, c->err.code ? &c->err : &err); /* what a run said is closer to the cause */
+    } else {
+        interrupt_ignore();
+        code = save_tuned(c, &t, &result);
+    }
+    json_decref(t.rounds);
+    return code;
+}
+
+/* ---- The command ---- */
+
+static int print_list(const foreground_command *c) {
+    json_t *rows = json_array();
+    for (const char *const *name = profile_names(); *name; name++) {
+        profile p;
+        bool tuned = false;
+        sereno_error err = {0};
+        if (profile_find(*name, &p, &tuned, &err)) {
+            warn(&c->diag, "%s", err.message);
+            continue;
+        }
+        json_array_append_new(rows, json_pack("{s:s, s:s, s:i, s:i, s:i, s:o, s:b}", "name", p.name, "about", p.about,
+                                              "fps", p.fps, "burst_ms", p.burst_ms, "rest_ms", p.rest_ms, "scale",
+                                              json_float(p.scale), "tuned", tuned));
+        if (!c->a->common.json) printf("%-10s %4d fps%s  %s\n", *name, p.fps, tuned ? ", tuned" : "       ", p.about);
+    }
+    if (c->a->common.json) {
+        print_json(json_pack("{s:i, s:O}", "schema_version", SCHEMA_VERSION, "profiles", rows));
+    }
+    json_decref(rows);
+    return 0;
+}
+
+/* Profile, core, channel; then frames or tuning. */
+static int run_profile(foreground_command *c) {
+    const foreground_arguments *a = c->a;
+    bool by_path = strchr(a->profile, '/') != NULL;
+    int status = SERENO_ERR_INVALID;
+    /* Tuning starts from what ships, so that a tuned profile follows it; what does not ship is tuned as it is. */
+    if (a->tune && !by_path) status = profile_find_shipped(a->profile, &c->profile, NULL);
+    if (status) status = profile_find(a->profile, &c->profile, &c->tuned, &c->err);
+    if (!status && a->has_fps) c->profile.fps = a->fps;
+    if (!status && a->has_cpu) {
+        int cpu = a->cpu;
+        status = thread_apply_class(&(thread_class){SERENO_SCHED_NORMAL, &cpu, 1}, &c->err);
+    }
+    if (!status) status = open_signal(c);
+    if (status) return fail(&c->diag, &c->err);
+    c->live = !a->common.json && !a->tune && terminal_is(2);
+    note(&c->diag, "%s: %s; scale %.4g%s", c->profile.name, c->profile.about, (double)c->profile.scale,
+         c->tuned ? ", tuned" : "");
+    c->buffer = malloc(BUFFER_BYTES);
+    if (!c->buffer) {
+        err_no_memory(&c->err, "frames to be written", BUFFER_BYTES);
+        return fail(&c->diag, &c->err);
+    }
+    interrupt_ignore_broken_pipes();
+    interrupt_handle(on_interrupt, c);
+    int code = a->tune ? tune(c) : make_frames(c);
+    interrupt_ignore();
+    if (code == 0 && interrupt_last() == INTERRUPT_KEY) code = EXIT_INTERRUPTED;
+    return code;
+}
+
+/* Reads "native-jank=4" or "native-jank=4%". */
+static int check_tune(const command_line *cl, foreground_arguments *a) {
+    static const char key[] = "native-jank=";
+    const double least = 0.1, most = 50;
+    if (!a->tune) return 0;
+    const char *number = a->tune + sizeof key - 1;
+    char *end = NULL;
+    double percent = strncmp(a->tune, key, sizeof key - 1) == 0 ? strtod(number, &end) : NAN;
+    if (!end || end == number || (*end && strcmp(end, "%") != 0) || isnan(percent)) {
+        return usage_error(cl, "--tune is '%s'; native-jank=PERCENT is needed", a->tune);
+    }
+    if (percent < least || percent > most) {
+        return usage_error(cl, "native-jank is %s; %g to %g percent is allowed", number, least, most);
+    }
+    if (!(a->seconds > 0)) return usage_error(cl, "--tune needs rounds that end: --seconds is 0");
+    a->native_jank = percent / 100;
+    return 0;
+}
+
+/* Whoever read it went away, which is no news to them; anything else is. */
+static int output_broke(foreground_command *c) {
+    if (c->broken_by == EPIPE) return EXIT_FAILED;
+    err_set(&c->err, SERENO_ERR_IO, "cannot write the output: %s", strerror(c->broken_by));
+    return fail(&c->diag, &c->err);
+}
+
+static int run_command(const command_line *cl, foreground_arguments *a) {
+    foreground_command *c = calloc(1, sizeof *c);
+    if (!c) {
+        fprintf(stderr, "%s: out of memory\n", cl->command);
+        return EXIT_FAILED;
+    }
+    c->a = a;
+    int code = EXIT_FAILED;
+    if (diagnostics_open(&c->diag, &a->common, cl->command)) {
+        code = a->list ? print_list(c) : run_profile(c);
+        if (c->broken_by == 0) code = finish_output(&c->diag, code);
+        else code = output_broke(c);
+    }
+    diagnostics_close(&c->diag);
+    shared_page_close(c->signal);
+    free(c->buffer);
+    free(c);
+    return code;
+}
+
+int cmd_foreground(int argc, char **argv) {
+    foreground_arguments a = {.seconds = 10};
+    const option options[] = {
+        {OPTION_FLAG, "--list", NULL, &a.list, "show the profiles that ship, and which of them are tuned", 0, 0, NULL,
+         NULL},
+        {OPTION_FLOAT, "--seconds", "S", &a.seconds,
+         "make frames for S seconds; default 10; 0: until Ctrl-C. With --tune: the length of a round", 0, 1e6, NULL,
+         NULL},
+        {OPTION_INT, "--fps", "N", &a.fps, "vsyncs a second; default: the profile's", 1, 1000, NULL, &a.has_fps},
+        {OPTION_INT, "--cpu", "N", &a.cpu,
+         "run only on this core; default: wherever there is room. For figures that can be compared", 0, 4095, NULL,
+         &a.has_cpu},
+        {OPTION_TEXT, "--tune", "native-jank=P", &a.tune,
+         "find how much work makes P percent of the frames janky on this machine, with nothing beside it, and keep "
+         "that profile: from then on PROFILE means the tuned one. 4 rounds, and a check that is three times as long",
+         0, 0, NULL, NULL},
+        COMMON_OPTIONS(a.common),
+        {0},
+    };
+    const command_line cl = {
+        "sereno foreground", "frames that can jank: what a model in the background must not disturb", "PROFILE",
+        "  sereno foreground --list\n"
+        "  sereno foreground social-1 --tune native-jank=4 --cpu 1    # once a machine, while it is quiet\n"
+        "  sereno foreground social-1 --cpu 1 --seconds 30            # beside something else\n"
+        "  sereno foreground ./mine.ini --json | jq -c 'select(.missed)'\n"
+        "\nFrame k starts at a vsync; it is janky if it has not ended by the next one. The next frame starts at\n"
+        "the first vsync after it ends; vsyncs skipped so are counted as dropped. PROFILE is a name, or the\n"
+        "path of an .ini file. --json prints a line about the profile when its data is ready, a line a frame\n"
+        "(times of the monotonic clock), and a summary. Ctrl-C ends it after the present frame.\n",
+        options};
+    int n = options_parse(&cl, argc, argv, &a.profile, 1);
+    if (n < 0) return n == PARSED_HELP ? 0 : EXIT_USAGE;
+    if (a.list && (n > 0 || a.tune)) return usage_error(&cl, "--list goes alone");
+    if (!a.list && n == 0) return usage_error(&cl, "name a profile; --list shows them");
+    if (check_tune(&cl, &a)) return EXIT_USAGE;
+    return run_command(&cl, &a);
+}

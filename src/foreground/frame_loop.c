@@ -1,0 +1,109 @@
+#include "frame_loop.h"
+
+#include "futex.h"
+#include "sereno/clock.h"
+#include "sleep.h"
+
+#define SECOND_NS UINT64_C(1000000000)
+
+/* ---- Pacing ---- */
+
+uint64_t pacer_vsync_ns(const frame_pacer *p, uint64_t vsync) {
+    uint64_t fps = (uint64_t)p->profile->fps; /* whole seconds apart, so that nothing overflows or is rounded twice */
+    return p->origin_ns + vsync / fps * SECOND_NS + vsync % fps * SECOND_NS / fps;
+}
+
+/* The first vsync that is not before a time. */
+static uint64_t vsync_at(const frame_pacer *p, uint64_t time_ns) {
+    if (time_ns <= p->origin_ns) return 0;
+    uint64_t fps = (uint64_t)p->profile->fps, since = time_ns - p->origin_ns;
+    uint64_t vsync = since / SECOND_NS * fps + since % SECOND_NS * fps / SECOND_NS;
+    while (pacer_vsync_ns(p, vsync) < time_ns) {
+        vsync++;
+    }
+    return vsync;
+}
+
+uint64_t pacer_next(frame_pacer *p, uint64_t end_ns, uint32_t *dropped) {
+    *dropped = 0;
+    if (!p->begun) {
+        p->begun = true;
+        p->vsync = p->frame = 0;
+        return pacer_vsync_ns(p, 0);
+    }
+    uint64_t free_at = vsync_at(p, end_ns);
+    for (p->vsync++; p->vsync < free_at || !profile_makes_frames_at(p->profile, p->vsync); p->vsync++) {
+        if (p->vsync < free_at && profile_makes_frames_at(p->profile, p->vsync)) ++*dropped;
+    }
+    p->frame++;
+    return pacer_vsync_ns(p, p->vsync);
+}
+
+void pacer_judge(const frame_pacer *p, uint64_t end_ns, frame_record *record) {
+    record->deadline_ns = pacer_vsync_ns(p, p->vsync + 1);
+    record->missed = end_ns > record->deadline_ns;
+}
+
+/* ---- The loop ---- */
+
+static bool stopped(const frame_loop_options *o) {
+    return o->stop && atomic_load_explicit(o->stop, memory_order_relaxed);
+}
+
+/* False: it was stopped meanwhile. */
+static bool wait_until(const frame_loop_options *o, uint64_t time_ns) {
+    /* A signal between a look at `stop` and the sleep wakes nobody: no sleep is longer than this. */
+    const uint64_t longest_ns = SECOND_NS / 20;
+    const frame_world *w = &o->world;
+    for (uint64_t now; !stopped(o) && (now = w->now_ns(w->ctx)) < time_ns;) {
+        w->sleep_until_ns(w->ctx, time_ns - now > longest_ns ? now + longest_ns : time_ns);
+    }
+    return !stopped(o);
+}
+
+static void tell(frame_signal *signal, uint32_t in_frame) {
+    if (signal) atomic_store_explicit(&signal->in_frame, in_frame, memory_order_release);
+}
+
+int frame_loop_run(const frame_loop_options *o) {
+    const frame_world *w = &o->world;
+    frame_pacer pacer = {.profile = o->profile};
+    pacer.origin_ns = w->now_ns(w->ctx) + SECOND_NS / (uint64_t)o->profile->fps;
+    for (uint64_t end_ns = 0;;) {
+        frame_record record = {0};
+        record.vsync_ns = pacer_next(&pacer, end_ns, &record.dropped);
+        record.frame = pacer.frame;
+        if (o->n_frames_max && pacer.frame >= o->n_frames_max) return 0;
+        if (o->seconds_ns && record.vsync_ns - pacer.origin_ns >= o->seconds_ns) return 0;
+        if (!wait_until(o, record.vsync_ns)) return 0;
+        tell(o->signal, 1);
+        record.start_ns = w->now_ns(w->ctx);
+        record.latency_ns = w->draw(w->ctx, pacer.frame);
+        end_ns = record.end_ns = w->now_ns(w->ctx);
+        tell(o->signal, 0);
+        pacer_judge(&pacer, end_ns, &record);
+        int status = o->on_frame ? o->on_frame(o->ctx, &record) : 0;
+        if (status) return status;
+    }
+}
+
+/* ---- This machine ---- */
+
+static uint64_t machine_now(void *ctx) {
+    (void)ctx;
+    return sereno_now_ns(sereno_clock_system());
+}
+
+static void machine_sleep(void *ctx, uint64_t time_ns) {
+    (void)ctx;
+    sleep_until_ns(time_ns);
+}
+
+static double machine_draw(void *ctx, uint64_t frame) {
+    return scene_draw(ctx, frame);
+}
+
+frame_world frame_loop_machine(scene *s) {
+    timer_precise();
+    return (frame_world){machine_now, machine_sleep, machine_draw, s};
+}
