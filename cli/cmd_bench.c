@@ -8,6 +8,7 @@ static const command benches[] = {
     {"memory", "bandwidth and latency of the memory, and the peak of byte products", cmd_bench_memory},
     {"kernels", "rates of the products: instruction set, type, shape, batch", cmd_bench_kernels},
     {"decode", "tokens per second by strategy: plain, and speculation with any draft", cmd_bench_decode},
+    {"corun", "what a foreground and an LLM do to each other, by strategy", cmd_bench_corun},
     {"passes", "whole passes of a model by batch, against what the machine could do", cmd_bench_passes},
     {0},
 };

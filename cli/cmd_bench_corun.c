@@ -67,8 +67,9 @@ static int find_foregrounds(corun_bench *c) {
     sereno_error *err = &c->b.err;
     if (strlen(c->a->foregrounds) >= TEXT_MAX) return err_set(err, SERENO_ERR_INVALID, "--foreground is too long");
     memcpy(c->foreground_text, c->a->foregrounds, strlen(c->a->foregrounds) + 1);
-    char *at = c->foreground_text;
-    for (char *name = strsep(&at, ","); name; name = strsep(&at, ",")) {
+    for (char *name = c->foreground_text, *next; name; name = next) {
+        next = strchr(name, ',');
+        if (next) *next++ = '\0';
         int i = c->n_foregrounds;
         if (i == CORUN_FOREGROUNDS_MAX) {
             return err_set(err, SERENO_ERR_INVALID, "more than %d foregrounds", CORUN_FOREGROUNDS_MAX);
@@ -236,7 +237,8 @@ static int open_log(corun_bench *c) {
     return status;
 }
 
-static void print_results(const corun_bench *c) {
+/* Prints nothing where it fails. */
+static int print_results(corun_bench *c) {
     const corun_strategy_list *s = &c->strategies;
     const char *names[STRATEGIES_LIST_MAX], *bases[STRATEGIES_LIST_MAX];
     int base = corun_strategies_find(s, corun_base((corun_placement)c->a->placement));
@@ -244,30 +246,30 @@ static void print_results(const corun_bench *c) {
         names[i] = s->list[i].name;
         bases[i] = base >= 0 && base != i && s->list[i].kind->load != LOAD_NONE ? s->list[base].name : NULL;
     }
-    int native = corun_strategies_find(s, "native"), again = corun_strategies_find(s, "native-again");
     corun_report report = {.runs = &c->runs,
                            .strategies = names,
+                           .bases = bases,
                            .n_strategies = s->n,
                            .foregrounds = c->foregrounds,
                            .n_foregrounds = c->n_foregrounds,
-                           .bases = bases,
                            .placement = placement_names[c->a->placement],
                            .setting = c->a->synthetic ? "synthetic" : "real text",
                            .seed = c->a->sampler.seed,
-                           .same_a = native >= 0 ? "native" : NULL,
-                           .same_b = again >= 0 ? "native-again" : NULL};
+                           .same_a = corun_strategies_find(s, "native") >= 0 ? "native" : NULL,
+                           .same_b = corun_strategies_find(s, "native-again") >= 0 ? "native-again" : NULL};
     if (!c->a->common.json) {
         const sereno_model_info *m = sereno_model_describe(c->model);
-        printf("%s (%s), %s, %s placement, %d LLM thread%s, draft %s\n", m->name, m->weight_type, report.setting,
-               report.placement, c->n_threads, c->n_threads > 1 ? "s" : "", c->a->draft);
+        printf("%s (%s), %d LLM thread%s, draft %s\n", m->name, m->weight_type, c->n_threads,
+               c->n_threads > 1 ? "s" : "", c->a->draft);
         if (c->a->synthetic) printf("SYNTHETIC acceptance %s: the text is nonsense\n", c->a->synthetic);
-        corun_report_text(&report);
-        return;
+        return corun_report_text(&report, &c->b.err);
     }
     json_t *document = bench_document();
     json_object_set_new(document, "settings", json_settings(c));
-    corun_report_json(document, &report);
-    print_json(document);
+    int status = corun_report_json(document, &report, &c->b.err);
+    if (!status) print_json(document);
+    else json_decref(document);
+    return status;
 }
 
 /* ---- The command ---- */
@@ -324,7 +326,7 @@ static int run_bench(const command_line *cl, const corun_arguments *a) {
     if (!status) status = open_log(c);
     if (!status) status = measure(c);
     code = bench_measured(&c->b, status);
-    if (!code) print_results(c);
+    if (!code && print_results(c)) code = fail(&c->b.diag, &c->b.err);
     close_all(c);
     code = bench_end(&c->b, code);
     free(c);

@@ -3,6 +3,7 @@
 #define CLI_COMMAND_H
 
 int cmd_bench(int argc, char **argv);
+int cmd_bench_corun(int argc, char **argv);
 int cmd_bench_decode(int argc, char **argv);
 int cmd_bench_kernels(int argc, char **argv);
 int cmd_bench_memory(int argc, char **argv);
