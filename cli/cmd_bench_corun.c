@@ -17,7 +17,14 @@
 #include "prompts.h"
 #include "shared_page.h"
 
-enum { SYNTHETIC_PROMPT_TOKENS = 32, SPORADIC_TOKENS = 64, SPORADIC_GAP_S = 3, HANG_S = 5, TEXT_MAX = 4096 };
+enum {
+    SYNTHETIC_PROMPT_TOKENS = 32,
+    SPORADIC_TOKENS = 64,
+    SPORADIC_GAP_S = 3,
+    HANG_S = 5,
+    LATE_S = 10,
+    TEXT_MAX = 4096
+};
 
 static const char *const placement_names[] = {"split", "shared", NULL};
 static const char *const load_names[] = {"steady", "sporadic", NULL};
@@ -298,6 +305,8 @@ static int measure(corun_bench *c) {
                        .foreground_program = program,
                        .foreground_cpu = c->foreground_cpu,
                        .hang_ns = HANG_S * UINT64_C(1000000000),
+                       .late_ns = LATE_S * UINT64_C(1000000000),
+                       .ready_ns = READY_S * UINT64_C(1000000000),
                        .background = &background,
                        .window_ns = (uint64_t)((double)a->seconds * 1e9),
                        .warm_up_ns = (uint64_t)((double)a->warm_up * 1e9),

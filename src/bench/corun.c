@@ -13,8 +13,6 @@
 
 static const uint64_t look_ns = 100000000;        /* how often the flag of cancelling is looked at */
 static const uint64_t open_max_ns = 120000000000; /* for opening models */
-static const uint64_t ready_max_ns = 30000000000; /* for a foreground to begin */
-static const uint64_t late_max_ns = 10000000000;  /* for results after the end of a window */
 enum { FAILURES_MAX = 3 };                        /* in a row, before a strategy is no longer waited for */
 
 typedef struct bench {
@@ -112,15 +110,15 @@ static int read_foreground(making *m, foreground_child *f, sereno_error *err) {
 
 /* Until the foreground makes frames. */
 static int begin_foreground(making *m, foreground_child *f, sereno_error *err) {
-    uint64_t give_up_ns = now() + ready_max_ns;
+    uint64_t give_up_ns = now() + m->b->options->ready_ns;
     int status = SERENO_OK;
     while (!status && !f->ready) {
         bool readable[2];
         status = wait_for(m->b, f, NULL, give_up_ns, readable, err);
         if (!status && readable[0]) status = read_foreground(m, f, err);
         if (!status && !f->ready && now() >= give_up_ns) {
-            status = err_set(err, SERENO_ERR_SYSTEM, "the foreground did not begin within %.0f s",
-                             (double)ready_max_ns / 1e9);
+            status = err_set(err, SERENO_ERR_SYSTEM, "the foreground did not begin within %.1f s",
+                             (double)m->b->options->ready_ns / 1e9);
         }
     }
     return status;
@@ -128,7 +126,7 @@ static int begin_foreground(making *m, foreground_child *f, sereno_error *err) {
 
 /* Until the window is over and both sides have told what happened in it. */
 static int measure(making *m, foreground_child *f, background *bg, sereno_error *err) {
-    uint64_t end_ns = m->window.end_ns, give_up_ns = end_ns + late_max_ns;
+    uint64_t end_ns = m->window.end_ns, give_up_ns = end_ns + m->b->options->late_ns;
     bool answered = bg == NULL, stopped = false;
     int status = SERENO_OK;
     while (!status && (!answered || !f->finished)) {
@@ -146,8 +144,8 @@ static int measure(making *m, foreground_child *f, background *bg, sereno_error 
             stopped = true;
         }
         if (!status && now() >= give_up_ns) {
-            status = err_set(err, SERENO_ERR_SYSTEM, "%s hangs: nothing came from it for %.0f s after the end",
-                             f->finished ? "the background" : "the foreground", (double)late_max_ns / 1e9);
+            status = err_set(err, SERENO_ERR_SYSTEM, "%s hangs: nothing came from it within %.1f s after the end",
+                             f->finished ? "the background" : "the foreground", (double)m->b->options->late_ns / 1e9);
         }
     }
     return status;
@@ -160,7 +158,7 @@ static int make_run(making *m, int strategy, int foreground, sereno_error *err) 
     foreground_options fo = {.program = o->foreground_program,
                              .profile = o->foregrounds[foreground],
                              .cpu = o->foreground_cpu,
-                             .seconds = (int)((o->window_ns + o->warm_up_ns + 2 * late_max_ns) / 1000000000),
+                             .seconds = (int)((o->window_ns + o->warm_up_ns + 2 * o->late_ns) / 1000000000) + 1,
                              .signal_fd = o->signal_fd,
                              .hang_ns = o->hang_ns};
     int status = foreground_start(&f, &fo, err);

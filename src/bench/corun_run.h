@@ -12,7 +12,7 @@
 #include "sereno/generate.h"
 #include "sereno/speculation.h"
 
-enum { CORUN_STRATEGY_MAX = 256, CORUN_FOREGROUND_MAX = 128, CORUN_ERROR_MAX = 384 };
+enum { CORUN_STRATEGY_MAX = 256, CORUN_FOREGROUND_MAX = 128, CORUN_ERROR_MAX = SERENO_ERROR_MESSAGE_BYTES };
 
 /* A frame that started within the measured window. */
 typedef struct corun_frame {
