@@ -24,7 +24,6 @@ typedef struct corun_options {
     uint64_t hang_ns;               /* as in foreground_options */
     uint64_t late_ns;               /* results that come so long after the end of a window do not come any more */
     uint64_t ready_ns;              /* in which a foreground must begin to make frames */
-    uint64_t ready_ns;              /* in which a foreground must begin to make frames */
     const background_wiring *background;
     uint64_t window_ns, warm_up_ns;
     int32_t repeats;
