@@ -23,6 +23,7 @@ enum {
     SPORADIC_GAP_S = 3,
     HANG_S = 5,
     LATE_S = 10,
+    READY_S = 30,
     TEXT_MAX = 4096
 };
 
