@@ -4,11 +4,11 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "clock.h"
 #include "futex.h"
 #include "support.h"
 
