@@ -46,7 +46,7 @@ static frame_record frame_of(uint64_t k, uint64_t origin_ns) {
 }
 
 static int foreground(const char *mode) {
-    enum { MANY = 40 };
+    enum { MANY = 10 };
     if (strcmp(mode, "never") == 0) wait_for_ever();
     if (strcmp(mode, "refuses") == 0) return 2;
     signal(SIGTERM, on_term);
@@ -157,7 +157,7 @@ static void open_fixture(fixture *f, const char *foreground_mode) {
                                  .n_foregrounds = 1,
                                  .foreground_program = f->program,
                                  .foreground_cpu = -1,
-                                 .hang_ns = 400 * ms,
+                                 .hang_ns = 250 * ms,
                                  .late_ns = 800 * ms,
                                  .ready_ns = 800 * ms,
                                  .background = &f->wiring,
