@@ -11,7 +11,8 @@ endif
 
 export PROMPT # as it is, whatever characters it holds
 
-.PHONY: all run test lint format install clean help setup model bench-peers bench-decode-peers
+.PHONY: all run test lint format install clean help setup model bench-peers bench-decode-peers bench-corun \
+  bench-corun-quick
 .DEFAULT_GOAL := all
 
 all: setup
@@ -42,6 +43,14 @@ bench-peers: all
 bench-decode-peers: all
 	@tools/peers/compare_decode.py --build $(BUILD) $(PEERS)
 
+# What a foreground and an LLM do to each other; goes on where it was stopped. CORUN: options of compare_corun.py.
+bench-corun: all
+	@tools/peers/compare_corun.py --build $(BUILD) $(CORUN)
+
+# The same in two minutes.
+bench-corun-quick: all
+	@tools/peers/compare_corun.py quick --build $(BUILD) $(CORUN)
+
 lint: all
 	@tools/setup lint
 	@tools/lint $(BUILD)
@@ -65,6 +74,8 @@ help:
 	@echo "make test       all tests, plain and under sanitizers"
 	@echo "make bench-peers  our passes beside those of llama.cpp; PEERS=--quick (bench/README.md)"
 	@echo "make bench-decode-peers  whole answers beside llama.cpp's, with speculation; PEERS=--quick"
+	@echo "make bench-corun  what a foreground and an LLM do to each other; CORUN=\"frontier --peer\", goes on after a stop"
+	@echo "make bench-corun-quick  the same in two minutes"
 	@echo "make lint       clang-format, clang-tidy, cppcheck"
 	@echo "make format     format the sources"
 	@echo "make install    install under PREFIX=$(PREFIX)"

@@ -228,6 +228,22 @@ static bool needs_repeat(const bench *b, int32_t repeat) {
     return false;
 }
 
+static bool has_run(const bench *b, int strategy, int foreground, int32_t repeat) {
+    const corun_options *o = b->options;
+    return corun_runs_find(b->runs, o->strategies[strategy].name, o->foregrounds[foreground], repeat) != NULL;
+}
+
+/* Whether all that is asked for is there. */
+static bool is_done(const bench *b) {
+    const corun_options *o = b->options;
+    for (int32_t repeat = 0; needs_repeat(b, repeat); repeat++) {
+        for (int i = 0; i < o->n_strategies * o->n_foregrounds; i++) {
+            if (!has_run(b, i % o->n_strategies, i / o->n_strategies, repeat)) return false;
+        }
+    }
+    return true;
+}
+
 static int run_repeat(bench *b, int32_t repeat, sereno_error *err) {
     const corun_options *o = b->options;
     int n = o->n_strategies * o->n_foregrounds, *order = calloc((size_t)n, sizeof *order), status = SERENO_OK;
@@ -240,7 +256,7 @@ static int run_repeat(bench *b, int32_t repeat, sereno_error *err) {
     }
     for (int i = 0; i < n && !status; i++) {
         int s = order[i] % o->n_strategies, f = order[i] / o->n_strategies;
-        if (corun_runs_find(b->runs, o->strategies[s].name, o->foregrounds[f], repeat)) continue;
+        if (has_run(b, s, f, repeat)) continue;
         status = run_one(b, s, f, repeat, err);
     }
     free(order);
@@ -256,7 +272,7 @@ int bench_corun(const corun_options *o, corun_runs *runs, sereno_error *err) {
     b->done = (uint64_t)runs->n;
     pipe_ignore_broken();
     int status = SERENO_OK;
-    for (int s = 0; s < o->n_strategies && !status; s++) {
+    for (int s = 0; s < o->n_strategies && !status && !is_done(b); s++) {
         status = have_background(b, s, err);
     }
     for (int32_t repeat = 0; !status && needs_repeat(b, repeat); repeat++) {

@@ -198,8 +198,8 @@ def begin_results(sereno, now):
     }
 
 
-def lines_about(results, llama):
-    """Head of a table: date, machine and the two programs."""
+def lines_about_us(results):
+    """Head of a table: date, machine and this program."""
     machine, sereno = results["machine"], results["sereno"]
     return [
         f"date       {results['date']}",
@@ -207,6 +207,13 @@ def lines_about(results, llama):
         f"           Linux {machine['kernel']}, governor {machine['governor']}, load average before "
         f"{machine['load_average_before']}, environment {machine['environment'] or 'as usual'}",
         f"sereno     {sereno['version']}, commit {sereno['commit']}, {sereno['scheduling']}",
+    ]
+
+
+def lines_about(results, llama):
+    """The same, and the peer."""
+    return [
+        *lines_about_us(results),
         f"llama.cpp  {llama.get('llama_cpp')}, commit {llama.get('commit')}, default scheduling and settings",
         f"           {llama.get('built')}",
         f"           {llama.get('system_info')}",

@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+"""compare_corun.py: what a foreground and an LLM do to each other, in the cells that the project is judged by.
+
+A cell is a setting (real text: SmolLM2 with 16-bit weights and itself as int4 for a draft; synthetic: a random model of
+the 1B shape with one of the 135M shape for a draft, acceptance by chance), a placement, foregrounds and strategies: one
+call of `sereno bench corun`, whose runs are kept in a log in the user's cache, so that what was stopped goes on when it
+is called again. Beside real text runs llama.cpp's server too (--peer).
+"""
+import datetime
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from common import (ROOT, PEERS, Failure, Sereno, begin_results, cached_model, default_model, finish, lines_about_us,
+                    option_parser, parse, run, say, write_all)
+
+NATIVE_JANK = 4
+ACCEPTANCE = "0.7,0.65,0.6,0.55,0.5:ngram=0.35"
+PEER_PORT = 18484  # always the same: it is part of the strategy's name, and so of the log
+BASIC = "native,native-again,spin,plain"
+HEADLINE = "native,native-again,plain,spec:batch=8"
+FRONTIER = (BASIC + ",spec,spec:batch=4,spec:batch=8,spec:batch=16"
+            ",freq-limit:factor=1.5,freq-limit:factor=2,freq-limit:factor=3"
+            ",chunk-sleep:us=500,chunk-sleep:us=1000,chunk-sleep:us=2000,hint,hint:frame=verify")
+SHARED = "native,native-again,plain,plain-idle,plain-idle-fixed,spec:batch=8"
+# name, setting, placement, foregrounds, strategies, frames of each
+CELLS = {
+    "headline": [("real", "split", "social-1,reader-1", HEADLINE, 20000),
+                 ("synthetic", "split", "social-1,reader-1", HEADLINE, 20000),
+                 ("synthetic", "shared", "social-1", SHARED, 20000)],
+    "frontier": [("real", "split", "social-1", FRONTIER, 5000), ("synthetic", "split", "social-1", FRONTIER, 5000)],
+    "shared": [("real", "shared", "social-1", SHARED, 5000)],
+    "quick": [("real", "split", "social-1", HEADLINE, 0)],
+}
+QUICK = ["--seconds", "2.5", "--warm-up", "0.5", "--repeats", "8"]
+USUAL = ["--seconds", "5", "--warm-up", "1", "--repeats", "6"]
+
+
+# ---- What it takes ----
+
+def random_model(build, shape, kind):
+    return cached_model(f"random-{shape}-{kind}", "make-random-model",
+                        lambda path: [build / "make-random-model", shape, kind, path])
+
+
+def models(build, setting):
+    """Target and the options of its draft."""
+    if setting == "synthetic":
+        return random_model(build, "1b", "q4_0"), ["--draft", str(random_model(build, "135m", "q4_0")), "--raw",
+                                                   "--synthetic-acceptance", ACCEPTANCE]
+    origin = default_model()
+    target = cached_model("smollm2-135m-instruct.q4_1-as-f16", "sereno convert",
+                          lambda path: [build / "sereno", "convert", "-m", origin, "--type", "f16", "-o", path])
+    return target, ["--draft", "self:int4"]
+
+
+def tune(sereno, foregrounds):
+    """Once a machine: a tuned profile stays as it is."""
+    places = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "sereno/profiles"
+    for name in foregrounds.split(","):
+        for _ in range(3):
+            if "/" in name or (places / f"{name}.ini").exists():
+                break
+            say(f"tuning {name} to this machine, with nothing beside it")
+            subprocess.run([sereno, "foreground", name, "--cpu", str(os.cpu_count() - 1), "--tune",
+                            f"native-jank={NATIVE_JANK}"], stdout=sys.stderr, check=False)
+
+
+class Server:
+    """llama.cpp's server for one model and one placement, while it is needed."""
+
+    def __init__(self, model, placement):
+        threads, cpus = (1, "0") if placement == "split" else (os.cpu_count(), None)
+        command = [PEERS / "serve-llama", "--model", model, "--threads", str(threads), "--port", str(PEER_PORT)]
+        command += ["--cpus", cpus] if cpus else []
+        # It ends when its standard input does.
+        self.process = subprocess.Popen(list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        text=True, start_new_session=True)
+
+    def __enter__(self):
+        self.url = self.process.stdout.readline().strip()
+        if not self.url:
+            raise Failure("llama.cpp's server did not start; what it said is above")
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        try:
+            self.process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+        self.process.stdout.close()
+
+
+# ---- A cell ----
+
+def bench(options, name, cell, log, more, strategies):
+    """Its text and its JSON."""
+    setting, placement, foregrounds, _, frames = cell
+    sereno = options.build / "sereno"
+    target, draft = models(options.build, setting)
+    command = [sereno, "bench", "corun", "-m", target, *draft, "--placement", placement, "--foreground", foregrounds,
+               "--strategies", strategies, "--log", log, "--min-frames", options.frames or frames, *more,
+               "--prompts", ROOT / "bench/prompts"]
+    command = list(map(str, command))
+    say(f"{name}: {setting}, {placement}")
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    try:
+        text, _ = process.communicate()
+    except KeyboardInterrupt:
+        process.wait()  # it got the same Ctrl-C, and cleans up
+        raise
+    if process.returncode == 130:
+        raise KeyboardInterrupt
+    if process.returncode:
+        raise Failure(f"sereno bench corun ends with {process.returncode}")
+    return text, parse("sereno", run("sereno", [*command, "--json"]))
+
+
+def run_cell(options, name, cell, folder):
+    setting, placement, foregrounds, strategies, _ = cell
+    tune(options.build / "sereno", foregrounds)
+    log = folder / f"{name}-{setting}-{placement}.jsonl"
+    more = QUICK if name == "quick" else USUAL
+    if setting == "real" and options.peer and name != "quick":
+        with Server(models(options.build, setting)[0], placement) as server:
+            return bench(options, name, cell, log, more, f"{strategies},peer:{server.url}")
+    return bench(options, name, cell, log, more, strategies)
+
+
+def compare(options):
+    now = datetime.datetime.now(datetime.timezone.utc)
+    sereno = Sereno(options.build / "sereno", "corun")
+    results = {**begin_results(sereno, now), "cells": []}
+    lines = lines_about_us(results)
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sereno/corun"
+    scratch = tempfile.mkdtemp() if options.what == "quick" else None
+    folder = Path(scratch or cache)
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        for cell in CELLS[options.what]:
+            log = folder / f"{options.what}-{cell[0]}-{cell[1]}.jsonl"
+            if options.fresh:
+                log.unlink(missing_ok=True)
+            text, document = run_cell(options, options.what, cell, folder)
+            print(text, flush=True)
+            lines += ["", text.rstrip()]
+            results["cells"].append(document)
+    finally:
+        if scratch:
+            shutil.rmtree(scratch, ignore_errors=True)
+    if options.results:
+        stem = options.results / f"corun-{options.what}-{now.strftime('%Y%m%d-%H%M%S')}"
+        write_all({stem.with_suffix(".txt"): "\n".join(lines) + "\n",
+                   stem.with_suffix(".json"): json.dumps(results, indent=1) + "\n"})
+        say(f"results are in {shlex.quote(os.path.relpath(stem))}.txt and .json")
+    return 0
+
+
+def main():
+    parser = option_parser(__doc__)
+    parser.add_argument("what", nargs="?", choices=CELLS, default="headline", help="which cells (default: headline)")
+    parser.add_argument("--frames", type=int, metavar="N", help="frames of each strategy (default: 20000 in headline "
+                        "cells, 5000 in others)")
+    parser.add_argument("--fresh", action="store_true", help="forget what the logs hold")
+    parser.add_argument("--peer", action="store_true", help="llama.cpp's server too, where the text is real")
+    parser.add_argument("--results", type=Path, default=ROOT / "bench/results", metavar="FOLDER",
+                        help="where results go (default: bench/results)")
+    sys.exit(finish("compare_corun", compare, parser.parse_args()))
+
+
+if __name__ == "__main__":
+    main()
