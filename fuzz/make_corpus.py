@@ -253,9 +253,35 @@ def procfs_seeds():
     }
 
 
+def sse_seeds():
+    chunk = 'data: {"choices":[{"index":0,"delta":{"content":"a: b"},"finish_reason":null}]}'
+    return {
+        "usual": f"{chunk}\n\n{chunk}\n\ndata: [DONE]\n\n",
+        "crlf": f": ping\r\n\r\n{chunk}\r\n\r\ndata: [DONE]\r\n\r\n",
+        "cr": f"{chunk}\r\rdata: [DONE]\r\r",
+        "mixed-ends": "data: a\n\r\ndata: b\r\n\ndata: c\n\rdata: d\r\r\n\ndata: e\r\r\r\n",
+        "many-lines": "data: a\ndata:b\ndata:  c\ndata\ndata:\n: no\nevent: x\nid: 7\nretry: 1\ndata: d\n\n",
+        "empty-events": "data\n\ndata:\n\ndata: \n\n\n\n",
+        "other-names": "dat: a\ndatas: b\n data: c\ndata : d\nDATA: e\n\n",
+        "bom": b"\xEF\xBB\xBFdata: a\n\n\xEF\xBB\xBFdata: b\n\n",
+        "bom-alone": b"\xEF\xBB\xBF",
+        "bom-cut": b"\xEF\xBBdata: a\n\n",
+        "zero-bytes": b"data: \0a\0\n\n\0data: b\n\n",
+        "high-bytes": b"data: \xFF\x80\n\n",
+        "cut": "data: a\n\ndata: b\n",
+        "cut-in-line": "data: a\n\ndata: b",
+        "limit-line": "data: " + "x" * 249 + "\n\n",
+        "past-limit-line": "data: " + "x" * 250 + "\n\n",
+        "past-limit-comments": "data: a\n\n" + ": ping\n\n" * 40,
+        "past-limit-ends": "data: a\n\n" + "\n\r" * 129,
+        "html": "<!DOCTYPE html>\n<html>\n<p style=\"data: x\">\n</html>\n",
+        "nothing": "",
+    }
+
+
 def main():
     for target, seeds in (("fuzz_gguf", gguf_seeds()), ("fuzz_tokenizer", tokenizer_seeds()),
-                          ("fuzz_procfs", procfs_seeds())):
+                          ("fuzz_procfs", procfs_seeds()), ("fuzz_sse", sse_seeds())):
         folder = CORPUS / target
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in seeds.items():
