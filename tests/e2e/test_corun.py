@@ -89,15 +89,14 @@ class Results(Corun):
             self.assertLessEqual(CELL_KEYS, cell.keys())
             self.assertIsNone(cell["error"], cell)
             self.assertGreater(cell["frames"], 10, cell)
-            self.assertEqual(cell["jank_rate"], cell["janky"] / cell["frames"])
+            self.assertAlmostEqual(cell["jank_rate"], cell["janky"] / cell["frames"], 6)
             self.assertGreater(cell["fg_latency_ns"], 0)
             if name in ("native", "native-again", "spin"):
                 self.assertIsNone(cell["tok_s"])
                 continue
-            self.assertGreater(cell["tok_s"], 0, cell)
-            self.assertGreater(cell["weights_gbs"], 0)
-            self.assertGreater(cell["cpu_s"], 0)
-            self.assertGreater(cell["longest_stretch_ms"], 0)
+            for key in ("tok_s", "weights_gbs", "cpu_s", "longest_stretch_ms"):
+                # The idle class gets nothing of a core on which others work.
+                (self.assertGreater if name == "plain" else self.assertGreaterEqual)(cell[key], 0, (key, cell))
         self.assertGreater(cells["spec:batch=4"]["time_share"]["verify_by_batch"]["4"], 0)
         for slow in ("freq-limit:factor=3", "chunk-sleep:every=2:us=300"):
             self.assertGreater(cells[slow]["time_share"]["sleep"], 0.2)
@@ -142,7 +141,7 @@ class Results(Corun):
         self.assertEqual(len(log.read_text().splitlines()), 1 + 3 * 2)
         self.assertGreater(more["cells"][0]["frames"], first["cells"][0]["frames"])
         kept = log.read_text()
-        refused = self.sereno(*arguments, "--placement", "shared", code=1)
+        refused = self.sereno(*arguments, "--placement", "shared", code=2)
         self.assertIn("placement", refused.err)
         self.assertEqual(refused.out, "")
         self.assertEqual(log.read_text(), kept)
@@ -260,14 +259,13 @@ class Mistakes(Corun):
 
     def test_others(self):
         model = ("-m", tiny_model())
-        self.refused(*model, "--foreground", "sociable-1", words=("sociable-1", "social-1"), code=1)
-        self.refused(*model, "--foreground", "", words=(), code=1)
+        self.refused(*model, "--foreground", "sociable-1", words=("sociable-1", "social-1"))
+        self.refused(*model, "--foreground", "", words=("profile",))
         self.refused("-m", "/no/such/model", words=("/no/such/model",), code=1)
-        self.refused(*model, "--prompts", self.folder(), words=("no prompts",), code=1)
+        self.refused(*model, "--prompts", self.folder(), words=("no prompts",), code=2)
         self.refused(*model, "--placement", "half", words=("--placement",))
         self.refused(*model, "--seconds", "0", words=("--seconds",))
-        self.refused(*self.arguments("spec:draft=self:layers=99")[2:], words=("layers",), code=1)
-        self.refused(*self.arguments("native")[2:], "--foreground-cpu", 4000, "--repeats", 1, words=(), code=(0, 1))
+        self.refused(*self.arguments("spec:draft=self:layers=99")[2:], words=("layers",), code=2)
 
 
 if __name__ == "__main__":
