@@ -166,7 +166,7 @@ static int make_frames(foreground_command *c) {
     frame_loop_options o = {
         .profile = &c->profile,
         .world = frame_loop_machine(s),
-        .seconds_ns = (uint64_t)((double)c->a->seconds * 1e9),
+        .seconds_ns = (uint64_t)llround((double)c->a->seconds * 1e6) * 1000, /* a float's 0.3 is a bit more */
         .stop = &c->stop,
         .signal = c->signal,
         .on_frame = on_frame,
@@ -217,7 +217,7 @@ static int run_tuning(void *ctx, const profile *p, double seconds, double *perio
     scene_draw(s, 0);
     frame_loop_options o = {.profile = p,
                             .world = frame_loop_machine(s),
-                            .seconds_ns = (uint64_t)(seconds * 1e9),
+                            .seconds_ns = (uint64_t)llround(seconds * 1e6) * 1000,
                             .stop = &c->stop,
                             .on_frame = keep_period,
                             .ctx = t};
@@ -410,9 +410,10 @@ int cmd_foreground(int argc, char **argv) {
         {OPTION_INT, "--cpu", "N", &a.cpu,
          "run only on this core; default: wherever there is room. For figures that can be compared", 0, 4095, NULL,
          &a.has_cpu},
-        {OPTION_TEXT, "--tune", "native-jank=P", &a.tune,
-         "find how much work makes P percent of the frames janky on this machine, with nothing beside it, and keep "
-         "that profile: from then on PROFILE means the tuned one. 4 rounds, and a check that is three times as long",
+        {OPTION_TEXT, "--tune", "GOAL", &a.tune,
+         "native-jank=P: find how much work makes P percent of the frames janky on this machine, with nothing beside "
+         "it, and keep that profile: from then on PROFILE means the tuned one. 4 rounds, and a check of three times "
+         "the length",
          0, 0, NULL, NULL},
         COMMON_OPTIONS(a.common),
         {0},

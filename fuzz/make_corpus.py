@@ -275,13 +275,55 @@ def sse_seeds():
         "past-limit-comments": "data: a\n\n" + ": ping\n\n" * 40,
         "past-limit-ends": "data: a\n\n" + "\n\r" * 129,
         "html": "<!DOCTYPE html>\n<html>\n<p style=\"data: x\">\n</html>\n",
+    }
+
+
+def foreground_seeds():
+    """Profiles and frame records: one target reads both."""
+    record = ('{"frame":%s,"vsync_ns":1000,"start_ns":%s,"end_ns":%s,"deadline_ns":2000,"missed":%s,"dropped":%s,'
+              '"latency_ns":%s}')
+    shipped = {f"shipped-{path.stem}": path.read_text() for path in sorted((CORPUS.parents[1] / "profiles").glob("*.ini"))}
+    return {
+        **shipped,
+        "every-key": "[profile]\nname = a-1\nabout = b\n[frames]\nfps = 7\nburst_ms = 1\nrest_ms = 600000\n[amount]\n"
+                     "scale = 0.001\nspread = 1\nheavy_share = 1\nheavy = 10\n[work]\nwidth = 64\nheight = 8192\n"
+                     "layers = 1e3\nphotos = 1e4\nglyphs = 1e7\nparticles = 0\nloads = 1e8\nshading = 1e9\n[data]\n"
+                     "texture_mib = 1\nphoto_mib = 4096\nscene_mib = 1.5\n",
+        "carriage-returns": "[frames]\r\nfps = 60\r\n\r\n",
+        "section-empty": "[]\n",
+        "section-unknown": "[play]\n",
+        "section-open": "[frames\nfps = 1\n",
+        "key-twice": "[frames]\nfps = 1\nfps = 2\n",
+        "key-outside": "fps = 1\n",
+        "key-empty": "[frames]\n= 1\n",
+        "value-empty": "[frames]\nfps =\n",
+        "value-hex": "[frames]\nfps = 0x10\n[amount]\nscale = 0x1p3\n",
+        "value-nan": "[amount]\nscale = nan\n",
+        "value-large": "[frames]\nfps = 18446744073709551617\n",
+        "about-long": "[profile]\nabout = " + "x" * 160 + "\n",
+        "about-bytes": b"[profile]\nabout = a\xff\x1b[31mb\n",
+        "name-long": "[profile]\nname = " + "a" * 64 + "\n",
+        "line-long": "x" * 600,
+        "zero-byte": b"[frames]\nfps = 6\0\n",
+        "record": record % (0, 1001, 1500, "false", 0, 81.25),
+        "record-late": record % (2**63 - 1, 1000, 2001, "true", 2**32 - 1, "1e300"),
+        "record-late-not-missed": record % (1, 1000, 2001, "false", 0, 0),
+        "record-too-large": record % (2**63, 1001, 1500, "false", 0, 0),
+        "record-backwards": record % (1, 1600, 1500, "false", 0, 0),
+        "record-negative": record % (-1, 1001, 1500, "false", 0, -1),
+        "record-infinite": record % (1, 1001, 1500, "false", 0, "1e999"),
+        "record-key-twice": record % (1, 1001, 1500, "false", 0, '0,"frame":2'),
+        "record-cut": (record % (1, 1001, 1500, "false", 0, 0))[:60],
+        "summary": '{"summary":{"frames":3}}',
+        "nested": "[" * 3000,
         "nothing": "",
     }
 
 
 def main():
     for target, seeds in (("fuzz_gguf", gguf_seeds()), ("fuzz_tokenizer", tokenizer_seeds()),
-                          ("fuzz_procfs", procfs_seeds()), ("fuzz_sse", sse_seeds())):
+                           ("fuzz_procfs", procfs_seeds()), ("fuzz_sse", sse_seeds()),
+                           ("fuzz_foreground", foreground_seeds())):
         folder = CORPUS / target
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in seeds.items():
