@@ -1,6 +1,7 @@
 """tools/peers with a fake sereno and a fake llama.cpp: python3 tests/e2e/test_peers.py BUILD_DIR."""
 import json
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -387,8 +388,8 @@ esac""")
     def venv_python(self, script):
         fake(self.fakes, "venv-python", script)
 
-    def setup_llama(self, code=0):
-        return self.execute(SETUP_LLAMA, code=code, env=support.clean_environment(
+    def setup_llama(self, *what, code=0):
+        return self.execute(SETUP_LLAMA, *what, code=code, env=support.clean_environment(
             XDG_CACHE_HOME=self.cache, PATH=path_with(self.fakes)))
 
     def log(self):
@@ -419,6 +420,51 @@ esac""")
         self.venv_python("exit 1")
         for _ in range(2):
             self.setup_llama(code=1)
+
+    def fake_sources_and_cmake(self, program="exit 0"):
+        """What pip downloads, and a cmake whose program does what its only source says."""
+        version, = re.findall(r"(?m)^version=(.*)", SETUP_LLAMA.read_text())
+        self.venv_python(f"""
+echo "$*" | grep -q download || exit 1
+for folder; do :; done
+cd "$folder"
+mkdir -p llama_cpp_python-{version}/vendor/llama.cpp
+echo '{program}' > llama_cpp_python-{version}/vendor/llama.cpp/main
+tar -czf llama_cpp_python-{version}.tar.gz llama_cpp_python-{version}
+rm -r llama_cpp_python-{version}""")
+        fake(self.fakes, "cmake", f"""
+echo "cmake $*" >> "{self.fakes}/log"
+case $1 in
+-S) mkdir -p "$4/bin"; (echo '#!/bin/sh'; cat "$2/main") > "$4/bin/llama-server" ;;
+--build) chmod +x "$2/bin/llama-server" ;;
+esac""")
+
+    def test_builds_the_server_once(self):
+        self.fake_sources_and_cmake()
+        first = self.setup_llama("server")
+        server = Path(first.out.strip())
+        self.assertTrue(os.access(server, os.X_OK))
+        self.assertTrue(server.is_relative_to(self.cache / "sereno" / "peers"))
+        for words in ("download", "--no-binary llama-cpp-python", "-DGGML_NATIVE=ON", "-DLLAMA_USE_PREBUILT_UI=OFF",
+                      "--target llama-server"):
+            self.assertIn(words, self.log())
+        self.assertFalse((server.parent / "server").exists(), "what it was built from is left")
+        log = self.log()
+        self.assertEqual(self.setup_llama("server"), (0, first.out, ""))
+        self.assertEqual(self.log(), log)
+        self.venv_python("exit 0")
+        self.assertIn("building llama.cpp's library", self.setup_llama().err)
+        self.assertEqual(self.setup_llama("server"), (0, first.out, ""))
+
+    def test_a_server_that_does_not_run_is_a_failure(self):
+        self.fake_sources_and_cmake("echo an illegal instruction; exit 132")
+        for _ in range(2):
+            result = self.setup_llama("server", code=1)
+            self.assertEqual(result.out, "")
+            self.assertIn("an illegal instruction", result.err)
+
+    def test_misuse(self):
+        self.assertIn("usage", self.setup_llama("client", code=2).err)
 
     def test_other_processors_have_it_built_again(self):
         self.setup_llama()

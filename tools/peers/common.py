@@ -124,13 +124,19 @@ class Llama:
         self.stderr.close()
 
 
-def llama_command(script):
-    """How to run a script of this folder with llama.cpp, which is built first where it is missing."""
+def set_up_llama(what):
+    """Path of llama.cpp's library or server (see setup-llama), which is built first where it is missing."""
     # Not by run(): what it says while it builds is to be seen.
-    done = subprocess.run([PEERS / "setup-llama"], stdout=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run([PEERS / "setup-llama", what], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+                          check=False)
     if done.returncode:
-        raise Failure("there is no llama.cpp to compare with")
-    return [done.stdout.strip(), str(PEERS / script)]
+        raise Failure(f"there is no {what} of llama.cpp to compare with")
+    return done.stdout.strip()
+
+
+def llama_command(script):
+    """How to run a script of this folder with llama.cpp."""
+    return [set_up_llama("library"), str(PEERS / script)]
 
 
 # ---- Models ----
