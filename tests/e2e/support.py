@@ -108,14 +108,14 @@ class Result(NamedTuple):
 class Running:
     """A program on its way: events in its output can be waited for."""
 
-    def __init__(self, arguments, terminal_stderr=False, stdin=subprocess.DEVNULL, env=None):
+    def __init__(self, arguments, terminal_stderr=False, stdin=subprocess.DEVNULL, env=None, new_session=True):
         self.buffers = {"out": b"", "err": b""}
         slave = None
         if terminal_stderr:
             master, slave = pty.openpty()
         self.process = subprocess.Popen(arguments, stdin=stdin, stdout=subprocess.PIPE,
                                         stderr=slave if terminal_stderr else subprocess.PIPE,
-                                        env=env or clean_environment(), start_new_session=True)
+                                        env=env or clean_environment(), start_new_session=new_session)
         if terminal_stderr:
             os.close(slave)
         self.fds = {self.process.stdout.fileno(): "out",

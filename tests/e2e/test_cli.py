@@ -24,7 +24,7 @@ OPTIONS = {
             "--raw": 0, "-n": 1, "--predict": 1, "--n-predict": 1, "--stop": 1, "--temp": 1, "--temperature": 1,
             "--top-k": 1, "--top-p": 1, "--min-p": 1, "-s": 1, "--seed": 1, "-m": 1, "--model": 1, "-c": 1,
             "--ctx-size": 1, "-t": 1, "--threads": 1, "--cpu": 1, "--sched": 1, "--activations": 1, "--strategy": 1,
-            "-md": 1, "--draft": 1, "--draft-fallback": 0, "--draft-max": 1, "--batch": 1},
+            "-md": 1, "--draft": 1, "--draft-fallback": 0, "--draft-max": 1, "--batch": 1, "--own-session": 0},
     "inspect": {"-m": 1, "--model": 1, "--tensors": 0},
     "tokenize": {"-m": 1, "--model": 1, "-f": 1, "--file": 1, "--no-parse-special": 0, "--no-bos": 0,
                  "--no-eos": 0, "--ids": 0},
@@ -38,7 +38,8 @@ RUN_KEYS = {
     "timings": {"load_ms": float, "ttft_ms": float, "prefill_tok_s": float, "decode_tok_s": float, "tpot_ms": float,
                 "itl_ms": {"p50": float, "p95": float, "p99": float}},
     "memory": {"weights_mib": float, "draft_mib": float, "kv_mib": float, "rss_mib": float},
-    "environment": {"isa": str, "threads": int, "sched": str, "sched_effective": bool, "cpu": str, "version": str},
+    "environment": {"isa": str, "threads": int, "sched": str, "sched_effective": bool, "own_session": bool, "cpu": str,
+                    "version": str},
 }
 STATISTICS = r"\[prompt (\d+) tokens(?: \((\d+) new\))?[^|]*\| answer (\d+) tokens[^|]*, (\w+) \|"
 BAR = r"reading the prompt +#*\.* +\d+%"
