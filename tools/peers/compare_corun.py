@@ -76,8 +76,8 @@ class Server:
 
     def __init__(self, model, placement):
         threads, cpus = (1, "0") if placement == "split" else (os.cpu_count(), None)
-        command = [PEERS / "serve-llama", "--model", model, "--threads", str(threads), "--port", str(PEER_PORT)]
-        command += ["--cpus", cpus] if cpus else []
+        command = [PEERS / "serve-llama", model, "--threads", threads, "--port", PEER_PORT]
+        command += ["--cores", cpus] if cpus else []
         # It ends when its standard input does.
         self.process = subprocess.Popen(list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         text=True, start_new_session=True)
