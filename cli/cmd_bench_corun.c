@@ -15,6 +15,7 @@
 #include "process.h"
 #include "profile.h"
 #include "prompts.h"
+#include "sampler_options.h"
 #include "shared_page.h"
 
 enum {
@@ -343,7 +344,7 @@ static int run_bench(const command_line *cl, const corun_arguments *a) {
     return code;
 }
 
-int cmd_bench_corun(int argc, char **argv) {
+static corun_arguments default_arguments(void) {
     corun_arguments a = {.machine = machine_defaults(),
                          .draft = "ngram",
                          .foregrounds = "social-1",
@@ -356,8 +357,27 @@ int cmd_bench_corun(int argc, char **argv) {
                          .warm_up = 1,
                          .sampler = sereno_sampler_defaults()};
     a.sampler.seed = 1;
-    int default_threads = a.machine.n_threads;
-    a.machine.n_threads = 0;
+    return a;
+}
+
+/* What --help ends with. */
+static void last_words(char *out, size_t size) {
+    char kinds[TEXT_MAX] = "";
+    corun_kinds_help(kinds, sizeof kinds);
+    snprintf(out, size,
+             "  sereno bench corun -m model.gguf --draft self:int4\n"
+             "  sereno bench corun --strategies native,native-again,plain,spec:batch=8 --log runs.jsonl\n"
+             "  sereno bench corun --placement shared --strategies native,plain-idle,plain-idle-fixed\n"
+             "\nStrategies, each run beside the foreground in turn:\n%s"
+             "\nKeys of those that run our engine: decode=plain|spec, factor=, every= and us= as above, and for\n"
+             "speculation draft=, draft-max=, batch=, fill= and the others of sereno bench decode --help.\n"
+             "\nJank: a frame begins at a vsync and is janky when it has not ended by the next. Ratios come with\n"
+             "95 %% intervals, over plain in split placement and plain-idle in shared placement.\n",
+             kinds);
+}
+
+int cmd_bench_corun(int argc, char **argv) {
+    corun_arguments a = default_arguments();
     const option options[] = {
         {OPTION_HEADING, NULL, NULL, NULL, "what to compare", 0, 0, NULL, NULL},
         {OPTION_TEXT, "-m, --model", "PATH", &a.model,
@@ -401,10 +421,7 @@ int cmd_bench_corun(int argc, char **argv) {
          1 << 20, NULL, NULL},
         {OPTION_INT, "-c, --ctx-size", "N", &a.n_ctx, "context in tokens; default 4096 or the model's", 1, 1 << 24,
          NULL, NULL},
-        {OPTION_FLOAT, "--temp, --temperature", "T", &a.sampler.temperature, "default 0.7", 0, 100, NULL, NULL},
-        {OPTION_INT, "--top-k", "K", &a.sampler.top_k, "default 40", 0, 1 << 24, NULL, NULL},
-        {OPTION_FLOAT, "--top-p", "P", &a.sampler.top_p, "default 0.95", 0, 1, NULL, NULL},
-        {OPTION_FLOAT, "--min-p", "P", &a.sampler.min_p, "default 0.05", 0, 1, NULL, NULL},
+        SAMPLER_OPTIONS(a.sampler),
         {OPTION_SEED, "-s, --seed", "N", &a.sampler.seed,
          "of the order of runs, the requests and the intervals; default 1", 0, 0, NULL, NULL},
         {OPTION_HEADING, NULL, NULL, NULL, "machine", 0, 0, NULL, NULL},
@@ -420,23 +437,12 @@ int cmd_bench_corun(int argc, char **argv) {
         COMMON_OPTIONS(a.common),
         {0},
     };
-    char kinds[TEXT_MAX] = "", words[2 * TEXT_MAX];
-    corun_kinds_help(kinds, sizeof kinds);
-    snprintf(words, sizeof words,
-             "  sereno bench corun -m model.gguf --draft self:int4\n"
-             "  sereno bench corun --strategies native,native-again,plain,spec:batch=8 --log runs.jsonl\n"
-             "  sereno bench corun --placement shared --strategies native,plain-idle,plain-idle-fixed\n"
-             "\nStrategies, each run beside the foreground in turn:\n%s"
-             "\nKeys of those that run our engine: decode=plain|spec, factor=, every= and us= as above, and for\n"
-             "speculation draft=, draft-max=, batch=, fill= and the others of sereno bench decode --help.\n"
-             "\nJank: a frame begins at a vsync and is janky when it has not ended by the next. Ratios come with\n"
-             "95 %% intervals, over plain in split placement and plain-idle in shared placement.\n",
-             kinds);
+    char words[2 * TEXT_MAX];
+    last_words(words, sizeof words);
     const command_line cl = {"sereno bench corun", "what a foreground and an LLM do to each other, by strategy", "",
                              words, options};
     int n = options_parse(&cl, argc, argv, NULL, 0);
     if (n < 0) return n == PARSED_HELP ? 0 : EXIT_USAGE;
-    if (!a.threads_given) a.machine.n_threads = default_threads;
     int code = machine_check(&cl, &a.machine);
     return code ? code : run_bench(&cl, &a);
 }

@@ -11,6 +11,7 @@
 #include "errors.h"
 #include "machine_options.h"
 #include "prompts.h"
+#include "sampler_options.h"
 
 enum { KIND_MAX = 32 };
 
@@ -334,10 +335,7 @@ int cmd_bench_decode(int argc, char **argv) {
          "2, ... if its parent was accepted, and of an n-gram's (default 0.35). For pairs of models that no one has",
          0, 0, NULL, NULL},
         {OPTION_HEADING, NULL, NULL, NULL, "how to choose tokens", 0, 0, NULL, NULL},
-        {OPTION_FLOAT, "--temp, --temperature", "T", &a.sampler.temperature, "default 0.7", 0, 100, NULL, NULL},
-        {OPTION_INT, "--top-k", "K", &a.sampler.top_k, "default 40", 0, 1 << 24, NULL, NULL},
-        {OPTION_FLOAT, "--top-p", "P", &a.sampler.top_p, "default 0.95", 0, 1, NULL, NULL},
-        {OPTION_FLOAT, "--min-p", "P", &a.sampler.min_p, "default 0.05", 0, 1, NULL, NULL},
+        SAMPLER_OPTIONS(a.sampler),
         {OPTION_SEED, "-s, --seed", "N", &a.sampler.seed, "the first seed; default 1", 0, 0, NULL, NULL},
         {OPTION_HEADING, NULL, NULL, NULL, "machine", 0, 0, NULL, NULL},
         MACHINE_OPTIONS(a.machine),

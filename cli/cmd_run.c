@@ -13,6 +13,7 @@
 #include "machine_options.h"
 #include "process.h"
 #include "procfs.h"
+#include "sampler_options.h"
 #include "sereno/sereno.h"
 #include "support.h"
 
@@ -438,18 +439,7 @@ int cmd_run(int argc, char **argv) {
         {OPTION_LIST, "--stop", "TEXT", &o.stops, "end before TEXT would be printed; may be given up to 16 times", 0, 0,
          NULL, NULL},
         {OPTION_HEADING, NULL, NULL, NULL, "how to choose tokens", 0, 0, NULL, NULL},
-        {OPTION_FLOAT, "--temp, --temperature", "T", &o.sampler.temperature,
-         "0 is always the likeliest token; default 0.7: varied, but on the subject", 0, 100, NULL, NULL},
-        {OPTION_INT, "--top-k", "K", &o.sampler.top_k,
-         "only the K likeliest tokens, 0 all; default 40: cuts the long tail of nonsense", 0, 1 << 24, NULL, NULL},
-        {OPTION_FLOAT, "--top-p", "P", &o.sampler.top_p,
-         "of these only the likeliest that make up P of the probability, 1 all; default 0.95: less choice where the "
-         "model is sure",
-         0, 1, NULL, NULL},
-        {OPTION_FLOAT, "--min-p", "P", &o.sampler.min_p,
-         "of these only tokens at least P times as likely as the likeliest, 0 all; default 0.05: no wild token where "
-         "the likeliest is near certain",
-         0, 1, NULL, NULL},
+        SAMPLER_OPTIONS(o.sampler),
         {OPTION_SEED, "-s, --seed", "N", &o.sampler.seed,
          "the same seed gives the same text, on any number of threads; default: random, printed at the end", 0, 0, NULL,
          &o.seed_given},

@@ -245,12 +245,13 @@ static void print_noise(const corun_report *r, const corun_ratio *same, char *dr
         return;
     }
     printf("native against native: jank %s", short_interval(&same->jank, 1, text));
-    if (!isnan(same->jank.lo) && !contains_1(&same->jank)) printf(" (which does not hold 1: did something else run?)");
+    bool differs = !isnan(same->jank.lo) && !contains_1(&same->jank);
+    if (differs) printf(", which does not hold 1: did something else run?");
     if (drowned[0]) {
         utf8_make_printable(drowned);
-        printf(": too noisy to tell: %s\n", drowned);
+        printf("%s too noisy to tell: %s\n", differs ? "" : ":", drowned);
     } else {
-        printf(": this machine was quiet enough\n");
+        printf("%s\n", differs ? "" : ": this machine was quiet enough");
     }
 }
 

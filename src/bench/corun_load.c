@@ -89,7 +89,7 @@ static bool row_wait(row *w) {
         uint64_t due = w->next_ns > time ? w->next_ns : time;
         if (w->n == 0) due = time;
         w->next_ns = due + gap / 2 + (rng_u64(&w->r) >> 11) % gap;
-        static _Atomic uint32_t never;
+        _Atomic uint32_t never = 0; /* nobody wakes it */
         while (time < due && time < w->window->end_ns) {
             futex_wait(&never, 0, (due < w->window->end_ns ? due : w->window->end_ns) - time);
             time = now();

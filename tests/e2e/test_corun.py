@@ -99,7 +99,8 @@ class Results(Corun):
                 (self.assertGreater if name == "plain" else self.assertGreaterEqual)(cell[key], 0, (key, cell))
         self.assertGreater(cells["spec:batch=4"]["time_share"]["verify_by_batch"]["4"], 0)
         for slow in ("freq-limit:factor=3", "chunk-sleep:every=2:us=300"):
-            self.assertGreater(cells[slow]["time_share"]["sleep"], 0.2)
+            if cells[slow]["tok_s"] > 0:
+                self.assertGreater(cells[slow]["time_share"]["sleep"], 0.2)
         self.assertEqual(document["settings"]["setting"], "real text")
         over_plain = {r["strategy"] for r in document["ratios"] if r["base"] == "plain"}
         self.assertEqual(over_plain, set(ALL.split(",")) - {"native", "native-again", "plain"})

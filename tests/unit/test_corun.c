@@ -17,7 +17,7 @@ static const uint64_t ms = 1000000, period_ns = 5000000;
 /* ---- The foreground ---- */
 
 static void until(uint64_t time_ns) {
-    static _Atomic uint32_t never;
+    _Atomic uint32_t never = 0;
     for (uint64_t now; (now = sereno_now_ns(sereno_clock_system())) < time_ns;) futex_wait(&never, 0, time_ns - now);
 }
 
