@@ -47,7 +47,7 @@ static bool is_fixed(double scale_a, const tune_run *a, double scale_b, const tu
 int tune_profile(profile *p, const tune_options *o, tune_result *out, sereno_error *err) {
     assert(o->native_jank > 0 && o->native_jank < 1 && o->rounds > 0);
     profile tuned = *p;
-    tune_run first = {0}, run;
+    tune_run first = {0}, run = {0};
     double first_scale = (double)p->scale;
     for (int round = 0; round < o->rounds; round++) {
         int status = run_once(&tuned, o, o->seconds, &run, err);
