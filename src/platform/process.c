@@ -21,7 +21,7 @@
 
 enum {
     LOOK_AGAIN_NS = 1000000, /* between looks at a process that is to end */
-    LOWER_TRIES = 6, /* the kernel takes a tenth of a second between changes of any autogroup (sched/autogroup.c) */
+    LOWER_TRIES = 17, /* the kernel takes a tenth of a second between changes of any autogroup (sched/autogroup.c) */
     LOWER_AGAIN_NS = 60000000
 };
 

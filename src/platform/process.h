@@ -78,8 +78,8 @@ bool session_is_own(void);
 
 /*
  * Gives the session of this process the least weight where the kernel groups tasks by session (autogroup nice 19); may
- * take 300 ms, because the kernel takes changes no faster. Only a leader of its session should, since it touches all of
- * its neighbours. False: there are no autogroups, or it was refused.
+ * take a second, because the kernel takes ten changes a second, of all processes without rights together. Only a leader
+ * of its session should, since it touches all of its neighbours. False: there are no autogroups, or it was refused.
  */
 bool session_lower(void);
 
