@@ -153,9 +153,10 @@ enum { NAME_COLUMNS = 20, INTERVAL_COLUMNS = 17, QUANTILE_COLUMNS = 15 };
 
 /* Three digits, in five columns at most; "-": unknown. */
 static const char *short_number(double value, char out[NUMBER_MAX]) {
-    const char *format = value < 9.995 ? "%.2f" : value < 99.95 ? "%.1f" : value < 99999.5 ? "%.0f" : "%.0e";
-    if (isnan(value)) format = "-";
-    snprintf(out, NUMBER_MAX, isinf(value) ? "inf" : format, value);
+    int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
+    if (isnan(value)) snprintf(out, NUMBER_MAX, "-");
+    else if (value < 99999.5) snprintf(out, NUMBER_MAX, "%.*f", decimals, value);
+    else snprintf(out, NUMBER_MAX, "%.0e", value); /* "inf" too */
     return out;
 }
 

@@ -48,11 +48,10 @@ static void counted_free(counted_runs *c) {
 static int counted_of(const corun_runs *runs, const char *strategy, const char *foreground, counted_runs *c,
                       corun_cell *cell, sereno_error *err) {
     size_t room = (size_t)runs->n + 1; /* nothing is no failure */
-    *c = (counted_runs){malloc(room * sizeof *c->list), malloc(room * sizeof *c->numbers),
-                        malloc(room * sizeof *c->tallies), 0};
-    if (!c->list || !c->numbers || !c->tallies) {
-        return err_no_memory(err, "a cell's runs", room * (sizeof *c->list + sizeof *c->numbers + sizeof *c->tallies));
-    }
+    size_t size = room * (sizeof(corun_run *) + sizeof(double) + sizeof(tally));
+    *c = (counted_runs){malloc(room * sizeof(corun_run *)), malloc(room * sizeof(double)), malloc(room * sizeof(tally)),
+                        0};
+    if (!c->list || !c->numbers || !c->tallies) return err_no_memory(err, "a cell's runs", size);
     for (int i = 0; i < runs->n; i++) {
         const corun_run *run = &runs->list[i];
         if (!is_of(run, strategy, foreground)) continue;
