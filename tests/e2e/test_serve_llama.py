@@ -101,7 +101,8 @@ class ServeLlama(Case):
         about = self.about()
         self.assertEqual((about["cores"], about["leads"], about["environment"]), ([core], True, []))
         arguments = about["arguments"]
-        for name, value in (("--threads", "3"), ("--ctx-size", "512"), ("--parallel", "1"), ("--cache-ram", "0")):
+        for name, value in (("--threads", "3"), ("--ctx-size", "512"), ("--parallel", "1"), ("--cache-ram", "0"),
+                            ("--load-mode", "none")):
             self.assertEqual(arguments[arguments.index(name) + 1], value)
         self.assertEqual(arguments[-2:], ["--poll", "0"])
         port = arguments[arguments.index("--port") + 1]

@@ -41,6 +41,7 @@ static const stream streams[] = {
     {S("data: a\n\ndata: b\n\n"), S("[a][b]"), 0},
     {S("data: a\r\n\r\ndata: b\r\n\r\n"), S("[a][b]"), 0},
     {S("data: a\r\rdata: b\r\r"), S("[a][b]"), 0},
+    {S("data: a\r\ndata: b\r\n\r\n"), S("[a\nb]"), 0},
     {S("data: a\n\r\ndata: b\r\n\ndata: c\n\r"), S("[a][b][c]"), 0},
     {S("data: a\r\n\ndata: b\r\r\n"), S("[a][b]"), 0}, /* CR LF is one end of a line */
     {S("data: a\ndata: b\n\n"), S("[a\nb]"), 0},
