@@ -19,6 +19,7 @@ typedef struct bench {
     const corun_options *options;
     corun_runs *runs;
     background backgrounds[CORUN_STRATEGIES_MAX]; /* process.pid 0: none */
+    int n_before;                                 /* runs that were in the list to begin with */
     uint64_t done, total;
 } bench;
 
@@ -228,9 +229,11 @@ static bool needs_repeat(const bench *b, int32_t repeat) {
     return false;
 }
 
+/* Whether a run was made. One that failed when the bench was last called is made again. */
 static bool has_run(const bench *b, int strategy, int foreground, int32_t repeat) {
     const corun_options *o = b->options;
-    return corun_runs_find(b->runs, o->strategies[strategy].name, o->foregrounds[foreground], repeat) != NULL;
+    const corun_run *run = corun_runs_find(b->runs, o->strategies[strategy].name, o->foregrounds[foreground], repeat);
+    return run && !(run->error[0] && run - b->runs->list < b->n_before);
 }
 
 /* Whether all that is asked for is there. */
@@ -269,6 +272,7 @@ int bench_corun(const corun_options *o, corun_runs *runs, sereno_error *err) {
     b->options = o;
     b->runs = runs;
     b->total = (uint64_t)o->repeats * (uint64_t)o->n_strategies * (uint64_t)o->n_foregrounds;
+    b->n_before = runs->n;
     b->done = (uint64_t)runs->n;
     pipe_ignore_broken();
     int status = SERENO_OK;

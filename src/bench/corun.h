@@ -39,9 +39,9 @@ typedef struct corun_options {
 } corun_options;
 
 /*
- * Makes the runs that the list has not (so that a bench can be resumed), and appends them. SERENO_ERR_ABANDONED: it was
- * cancelled. Whatever happens, no process is left. Errors of opening the background for the first time end the bench;
- * later ones, and all of the foreground, are those of runs.
+ * Makes the runs that the list has not, or has failed (so that a bench can be resumed), and appends them.
+ * SERENO_ERR_ABANDONED: it was cancelled. Whatever happens, no process is left. Errors of opening the background for
+ * the first time end the bench; later ones, and all of the foreground, are those of runs.
  */
 int bench_corun(const corun_options *options, corun_runs *runs, sereno_error *err);
 

@@ -252,6 +252,13 @@ static void test_goes_on(void **state) {
         if (strcmp(f.runs.list[i].strategy, "native") == 0) frames += f.runs.list[i].n_frames;
     }
     assert_true(frames >= f.options.frames_min);
+    int n = f.runs.n;
+    snprintf(f.runs.list[1].error, sizeof f.runs.list[1].error, "failed");
+    f.options.frames_min = 0;
+    assert_ok(bench_corun(&f.options, &f.runs, err));
+    assert_int_equal(f.runs.n, n + 1); /* made again, once */
+    assert_ok(bench_corun(&f.options, &f.runs, err));
+    assert_int_equal(f.runs.n, n + 1);
     close_fixture(&f);
 }
 
