@@ -294,7 +294,7 @@ static void draw_particles(scene *s, uint64_t frame, size_t n) {
         const particle *p = &particles[i % PARTICLES];
         uint64_t time = frame + i / PARTICLES * 97;
         size_t x = (uint16_t)(p->x + time * p->dx) * width >> 16, y = (uint16_t)(p->y + time * p->dy) * height >> 16;
-        uint8_t light[SPLAT_SIDE * PIXEL_BYTES];
+        uint8_t light[SPLAT_SIDE * PIXEL_BYTES] = {0};
         for (size_t b = 0; b < sizeof light; b++) {
             light[b] = p->colour[b % PIXEL_BYTES] >> 2;
         }
