@@ -6,6 +6,7 @@
 
 #include "errors.h"
 #include "hash.h"
+#include "interrupt.h"
 #include "pipe.h"
 #include "rng.h"
 #include "samples.h"
@@ -274,7 +275,7 @@ int bench_corun(const corun_options *o, corun_runs *runs, sereno_error *err) {
     b->total = (uint64_t)o->repeats * (uint64_t)o->n_strategies * (uint64_t)o->n_foregrounds;
     b->n_before = runs->n;
     b->done = (uint64_t)runs->n;
-    pipe_ignore_broken();
+    interrupt_ignore_broken_pipes();
     int status = SERENO_OK;
     for (int s = 0; s < o->n_strategies && !status && !is_done(b); s++) {
         status = have_background(b, s, err);

@@ -3,16 +3,9 @@
 #include <assert.h>
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <unistd.h>
 
 enum { WAIT_MAX = 8 };
-
-void pipe_ignore_broken(void) {
-    struct sigaction ignore = {.sa_handler = SIG_IGN};
-    sigemptyset(&ignore.sa_mask);
-    sigaction(SIGPIPE, &ignore, NULL);
-}
 
 void pipe_wait(const int *fds, bool *readable, int n, uint64_t timeout_ns) {
     assert(n <= WAIT_MAX);

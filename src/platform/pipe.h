@@ -6,9 +6,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* From now on writing where no one reads is an error instead of the end of this process. */
-void pipe_ignore_broken(void);
-
 /* Waits until one of n (at most 8) fds can be read or has ended, or the time is over, or a signal came. Those below 0
  * are left out. Fills readable[i]. */
 void pipe_wait(const int *fds, bool *readable, int n, uint64_t timeout_ns);
