@@ -423,7 +423,7 @@ int cmd_bench_corun(int argc, char **argv) {
          NULL, NULL},
         SAMPLER_OPTIONS(a.sampler),
         {OPTION_SEED, "-s, --seed", "N", &a.sampler.seed,
-         "of the order of runs, the requests and the intervals; default 1", 0, 0, NULL, NULL},
+         "of the first repeat's requests (each later one has the next), the order of runs and the intervals; default 1", 0, 0, NULL, NULL},
         {OPTION_HEADING, NULL, NULL, NULL, "machine", 0, 0, NULL, NULL},
         {OPTION_INT, "-t, --threads", "N", &a.machine.n_threads,
          "compute threads of the LLM; default 1 in split placement, all cores in shared", 1, SERENO_THREADS_MAX, NULL,

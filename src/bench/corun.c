@@ -190,7 +190,7 @@ static int run_one(bench *b, int strategy, int foreground, int32_t repeat, seren
     making m = {.b = b, .run = {.repeat = repeat, .seconds = (double)o->window_ns / 1e9}};
     snprintf(m.run.strategy, sizeof m.run.strategy, "%s", name);
     snprintf(m.run.foreground, sizeof m.run.foreground, "%s", beside);
-    m.window.seed = hash_u64(o->seed) ^ hash_u64((uint64_t)repeat + 1);
+    m.window.seed = o->seed + (uint64_t)repeat;
     sereno_error failure = {0};
     int status = have_background(b, strategy, &failure);
     if (!status) status = make_run(&m, strategy, foreground, &failure);

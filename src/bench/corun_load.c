@@ -60,17 +60,17 @@ typedef struct row {
     const corun_requests *requests;
     const corun_window *window;
     rng r;
-    int *order, n; /* of the prompts; shuffled anew after each round */
+    int *order, n; /* of the prompts; shuffled anew after each round. n: requests so far */
     uint64_t next_ns;
-    uint64_t seed;
 } row;
 
 static int row_open(row *w, const corun_requests *requests, const corun_window *window, sereno_error *err) {
-    *w = (row){.requests = requests, .window = window, .r = {window->seed}, .seed = requests->sampler.seed};
+    *w = (row){.requests = requests, .window = window, .r = {hash_u64(window->seed)}};
     w->order = calloc((size_t)requests->n_prompts, sizeof *w->order);
     return w->order ? SERENO_OK : err_no_memory(err, "an order of prompts", 0);
 }
 
+/* The next request's prompt. Its sampling has the window's seed: what differs between requests is the prompt. */
 static const corun_prompt *row_prompt(row *w) {
     int all = w->requests->n_prompts;
     int at = w->n++ % all;
@@ -153,7 +153,7 @@ static int answer(engine_run *e, sereno_generator *generator, row *w, sereno_err
                               .ctx = e,
                               .observer = observe,
                               .observer_ctx = e};
-    request.sampler.seed = w->seed++;
+    request.sampler.seed = w->window->seed;
     e->meter.asked_ns = now();
     e->meter.last_ns = 0;
     e->last_ns = 0;
@@ -170,7 +170,7 @@ static int answer_all(engine_run *e, sereno_generator *generator, const syntheti
     int status = SERENO_OK;
     while (!status && row_wait(w)) {
         synthetic_acceptance of = synthetic ? *synthetic : (synthetic_acceptance){0};
-        of.seed = w->seed;
+        of.seed = w->window->seed + ((uint64_t)w->n << 32); /* another chance each, the same for all */
         if (synthetic) generator_set_synthetic(generator, &of);
         status = answer(e, generator, w, err);
     }
@@ -227,7 +227,7 @@ int corun_load_peer(peer_client *peer, const corun_requests *requests, const cor
                                 .silent_ns = SILENT_S * UINT64_C(1000000000),
                                 .on_token = on_piece,
                                 .ctx = m};
-        request.sampler.seed = w.seed++;
+        request.sampler.seed = window->seed;
         m->asked_ns = now();
         m->last_ns = 0;
         status = peer_complete(peer, &request, &answer, err);

@@ -23,14 +23,14 @@ typedef struct corun_requests {
     const corun_prompt *prompts;
     int n_prompts;
     int32_t max_tokens;
-    sereno_sampler sampler; /* its seed is the first request's; each later one has the next */
+    sereno_sampler sampler; /* but for the seed, which the window says */
     uint64_t gap_ns;        /* from the beginning of one to that of the next, give or take half of it; 0: at once */
 } corun_requests;
 
 /* When to run and what to count: times of the machine's monotonic clock. */
 typedef struct corun_window {
     uint64_t begin_ns, end_ns; /* it runs from the call on, and counts in between */
-    uint64_t seed;             /* of the order of prompts and the gaps: one for all strategies of a repeat */
+    uint64_t seed; /* of the order of prompts, of the gaps and of sampling: one for all strategies of a repeat */
 } corun_window;
 
 /* Our engine. speculation NULL: plain decoding. signal: in_frame for the oracle; NULL where no one asks. */
