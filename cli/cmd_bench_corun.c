@@ -1,5 +1,6 @@
 /* sereno bench corun. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,15 +12,19 @@
 #include "corun_strategies.h"
 #include "cpu.h"
 #include "errors.h"
+#include "hash.h"
 #include "machine_options.h"
+#include "output_file.h"
 #include "process.h"
 #include "profile.h"
 #include "prompts.h"
 #include "sampler_options.h"
 #include "shared_page.h"
+#include "thread.h"
 
 enum {
     SYNTHETIC_PROMPT_TOKENS = 32,
+    STEADY_TOKENS = 256,
     SPORADIC_TOKENS = 64,
     SPORADIC_GAP_S = 3,
     HANG_S = 5,
@@ -42,7 +47,7 @@ typedef struct corun_arguments {
     const char *model, *draft, *foregrounds, *strategies, *prompts, *synthetic, *log;
     int32_t placement, load, repeats, frames_min, n_predict, n_ctx, foreground_cpu;
     float seconds, warm_up;
-    bool raw, threads_given;
+    bool raw, report, threads_given;
     sereno_sampler sampler;
 } corun_arguments;
 
@@ -104,21 +109,37 @@ static int find_foregrounds(corun_bench *c) {
 static int place(corun_bench *c) {
     const corun_arguments *a = c->a;
     bool split = a->placement == PLACEMENT_SPLIT;
-    int n_cpus = cpu_count();
-    c->foreground_cpu = split ? (a->foreground_cpu >= 0 ? a->foreground_cpu : n_cpus - 1) : -1;
-    c->n_threads = a->threads_given ? a->machine.n_threads : split ? 1 : n_cpus;
-    if (split && n_cpus < 2 && c->a->machine.n_cpus == 0) {
-        return err_set(&c->b.err, SERENO_ERR_INVALID, "--placement split needs two cores; this process may use one");
+    sereno_error *err = &c->b.err;
+    int allowed[CPUS_MAX], n_allowed = cpu_list(allowed, CPUS_MAX);
+    c->n_threads = a->threads_given ? a->machine.n_threads : split ? 1 : cpu_count();
+    c->foreground_cpu = -1;
+    c->n_cpus = a->machine.n_cpus;
+    memcpy(c->cpus, a->machine.cpu_list, sizeof c->cpus);
+    if (!split) return SERENO_OK;
+    if (n_allowed < 2) {
+        return err_set(err, SERENO_ERR_INVALID, "--placement split needs two cores; this process may use one");
     }
-    if (a->machine.n_cpus > 0) {
-        memcpy(c->cpus, a->machine.cpu_list, sizeof c->cpus);
-        c->n_cpus = a->machine.n_cpus;
-        return SERENO_OK;
+    c->foreground_cpu = a->foreground_cpu >= 0 ? a->foreground_cpu : allowed[n_allowed - 1];
+    bool there = false;
+    for (int i = 0; i < n_allowed; i++) {
+        there |= allowed[i] == c->foreground_cpu;
+        bool wanted = a->machine.n_cpus == 0 && c->n_cpus < c->n_threads && allowed[i] != c->foreground_cpu;
+        if (wanted) c->cpus[c->n_cpus++] = allowed[i];
     }
-    for (int i = 0; split && i < n_cpus && c->n_cpus < c->n_threads; i++) {
-        if (i != c->foreground_cpu) c->cpus[c->n_cpus++] = i;
+    if (!there) {
+        return err_set(err, SERENO_ERR_INVALID, "--foreground-cpu is %d, which this process may not use",
+                       c->foreground_cpu);
     }
-    return SERENO_OK;
+    for (int i = 0; i < c->n_cpus; i++) {
+        if (c->cpus[i] != c->foreground_cpu) continue;
+        return err_set(err, SERENO_ERR_INVALID,
+                       "core %d would be the foreground's and the LLM's; --placement split keeps them apart "
+                       "(--foreground-cpu, --cpu)",
+                       c->cpus[i]);
+    }
+    /* This process and what it starts keep off the foreground's core, too. */
+    thread_class away = {.sched = SERENO_SCHED_NORMAL, .cpus = c->cpus, .n_cpus = c->n_cpus};
+    return thread_apply_class(&away, err);
 }
 
 static void make_requests(corun_bench *c) {
@@ -129,12 +150,13 @@ static void make_requests(corun_bench *c) {
         if (a->synthetic && p->tokens.n > SYNTHETIC_PROMPT_TOKENS) p->tokens.n = SYNTHETIC_PROMPT_TOKENS;
         c->rows[i] = (corun_prompt){p->tokens, p->text.data};
     }
-    c->requests =
-        (corun_requests){.prompts = c->rows,
-                         .n_prompts = c->prompts.n,
-                         .max_tokens = sporadic && a->n_predict > SPORADIC_TOKENS ? SPORADIC_TOKENS : a->n_predict,
-                         .sampler = a->sampler,
-                         .gap_ns = sporadic ? SPORADIC_GAP_S * UINT64_C(1000000000) : 0};
+    c->requests = (corun_requests){.prompts = c->rows,
+                                   .n_prompts = c->prompts.n,
+                                   .max_tokens = a->n_predict > 0 ? a->n_predict
+                                                 : sporadic       ? SPORADIC_TOKENS
+                                                                  : STEADY_TOKENS,
+                                   .sampler = a->sampler,
+                                   .gap_ns = sporadic ? SPORADIC_GAP_S * UINT64_C(1000000000) : 0};
 }
 
 static int open_all(corun_bench *c) {
@@ -164,20 +186,20 @@ static void close_all(corun_bench *c) {
 
 /* ---- In the background's process ---- */
 
-static int open_engine(void *ctx, sereno_sched sched, sereno_engine **engine, sereno_error *err) {
+static int open_engine(void *ctx, int first, sereno_engine **engine, sereno_error *err) {
     corun_bench *c = ctx;
+    const corun_strategy *like = &c->strategies.list[first];
     sereno_engine_options e = sereno_engine_defaults(c->model);
     machine_apply(&c->a->machine, &e);
     e.n_threads = c->n_threads;
     e.cpus = c->cpus;
     e.n_cpus = c->n_cpus;
-    e.sched = sched;
+    e.sched = like->kind->sched;
     e.isa = machine_isa(NULL);
     if (c->a->n_ctx > 0) e.n_ctx = c->a->n_ctx;
     int status = sereno_engine_open(c->model, &e, &c->engine, err);
     for (int i = 0; i < c->strategies.n && !status; i++) {
-        const corun_kind *kind = c->strategies.list[i].kind;
-        if (kind->load != LOAD_ENGINE || kind->sched != sched) continue;
+        if (!background_serves(&c->strategies.list[i], like)) continue;
         status = strategy_open(&c->strategies.engine, i, machine_timing_folder(&c->a->machine), c->engine, c->model,
                                NULL, NULL, err);
         if (status) err_set(err, status, "strategy '%s': %s", c->strategies.list[i].name, err->message);
@@ -209,36 +231,70 @@ static int on_run(void *ctx, const corun_run *run, sereno_error *err) {
 
 /* ---- Settings and results ---- */
 
+static json_t *json_hash(uint64_t hash) {
+    return json_sprintf("%016" PRIx64, hash);
+}
+
 static json_t *json_foregrounds(const corun_bench *c) {
     json_t *list = json_array();
     for (int i = 0; i < c->n_foregrounds; i++) {
         const profile *p = &c->profiles[i];
-        json_array_append_new(list, json_pack("{s:o, s:i, s:o, s:b}", "name", json_name(c->foregrounds[i]), "fps",
-                                              p->fps, "scale", json_float(p->scale), "tuned", c->tuned[i]));
+        json_array_append_new(list, json_pack("{s:o, s:i, s:o, s:b, s:o}", "name", json_name(c->foregrounds[i]), "fps",
+                                              p->fps, "scale", json_float(p->scale), "tuned", c->tuned[i], "hash",
+                                              json_hash(profile_hash(p))));
     }
     return list;
+}
+
+/* The LLM's side. */
+static json_t *json_background(const corun_bench *c) {
+    const corun_arguments *a = c->a;
+    const sereno_model_info *m = sereno_model_describe(c->model);
+    uint64_t prompts = 0;
+    for (int i = 0; i < c->prompts.n; i++) {
+        const sereno_tokens *t = &c->prompts.list[i].tokens;
+        prompts = hash_u64(prompts) ^ hash_bytes(t->ids, t->n * sizeof *t->ids);
+    }
+    json_t *sampler =
+        json_pack("{s:o, s:i, s:o, s:o}", "temperature", json_float(a->sampler.temperature), "top_k", a->sampler.top_k,
+                  "top_p", json_float(a->sampler.top_p), "min_p", json_float(a->sampler.min_p));
+    json_t *cpus = json_array();
+    for (int i = 0; i < c->n_cpus; i++) {
+        json_array_append_new(cpus, json_integer(c->cpus[i]));
+    }
+    return json_pack("{s:o, s:o, s:s, s:I, s:o, s:o, s:s, s:i, s:o, s:s, s:i, s:i, s:i, s:o, s:o}", "model",
+                     json_name(m->name), "target_origin", json_name(m->origin), "weight_type", m->weight_type,
+                     "parameters", (json_int_t)m->n_parameters, "draft", json_name(a->draft), "synthetic_acceptance",
+                     a->synthetic ? json_name(a->synthetic) : json_null(), "load", load_names[a->load], "threads",
+                     c->n_threads, "cpus", cpus, "activations", activation_names[a->machine.activations], "context",
+                     a->n_ctx, "n_predict", c->requests.max_tokens, "prompts", c->prompts.n, "prompts_hash",
+                     json_hash(prompts), "sampler", sampler);
 }
 
 /* All that runs must have in common to be counted together. */
 static json_t *json_settings(const corun_bench *c) {
     const corun_arguments *a = c->a;
-    const sereno_model_info *m = sereno_model_describe(c->model);
-    char seed[32], cpu[128];
+    const char *isa = machine_isa(NULL);
+    char seed[32], cpu[128], path[4096];
+    sereno_text program = {0};
+    if (process_own_path(path, sizeof path)) read_text(path, &program, NULL); /* else its hash is that of nothing */
+    uint64_t program_hash = hash_bytes(program.data ? program.data : "", program.size);
+    sereno_text_free(&program);
     snprintf(seed, sizeof seed, "%" PRIu64, a->sampler.seed);
     cpu_name(cpu, sizeof cpu);
-    return json_pack("{s:s, s:o, s:o, s:s, s:I, s:o, s:o, s:o, s:s, s:s, s:s, s:f, s:f, s:i, s:i, s:i, s:o, s:i, s:o}",
-                     "setting", a->synthetic ? "synthetic" : "real text", "model", json_name(m->name), "target_origin",
-                     json_name(m->origin), "weight_type", m->weight_type, "parameters", (json_int_t)m->n_parameters,
-                     "draft", json_name(a->draft), "synthetic_acceptance",
-                     a->synthetic ? json_name(a->synthetic) : json_null(), "foregrounds", json_foregrounds(c),
-                     "placement", placement_names[a->placement], "load", load_names[a->load], "seed", seed, "seconds",
-                     (double)a->seconds, "warm_up", (double)a->warm_up, "threads", c->n_threads, "n_predict",
-                     c->requests.max_tokens, "prompts", c->prompts.n, "temperature", json_float(a->sampler.temperature),
-                     "foreground_cpu", c->foreground_cpu, "cpu", json_name(cpu));
+    return json_pack("{s:s, s:s, s:o, s:o, s:f, s:f, s:s, s:i, s:s, s:o, s:s, s:o}", "setting",
+                     a->synthetic ? "synthetic" : "real text", "placement", placement_names[a->placement],
+                     "foregrounds", json_foregrounds(c), "background", json_background(c), "seconds",
+                     (double)a->seconds, "warm_up", (double)a->warm_up, "seed", seed, "foreground_cpu",
+                     c->foreground_cpu, "version", sereno_version(), "program", json_hash(program_hash), "isa",
+                     isa ? isa : "best", "cpu", json_name(cpu));
 }
 
 static int open_log(corun_bench *c) {
     if (!c->a->log) return SERENO_OK;
+    if (c->a->report && !path_exists(c->a->log)) {
+        return err_set(&c->b.err, SERENO_ERR_INVALID, "%s is not there, so there is nothing to report", c->a->log);
+    }
     json_t *settings = json_settings(c);
     int status = corun_log_open(c->a->log, settings, &c->runs, &c->log, &c->b.err);
     json_decref(settings);
@@ -290,6 +346,11 @@ static int measure(corun_bench *c) {
     if (!process_own_path(program, sizeof program)) {
         return err_set(err, SERENO_ERR_SYSTEM, "the path of this program cannot be found out, to start the foreground");
     }
+    int fps = 1, rest_ms = 0;
+    for (int i = 0; i < c->n_foregrounds; i++) {
+        if (c->profiles[i].fps > fps) fps = c->profiles[i].fps;
+        if (c->profiles[i].rest_ms > rest_ms) rest_ms = c->profiles[i].rest_ms;
+    }
     background_wiring background = {.open = open_engine,
                                     .speculation = speculation_of,
                                     .ctx = c,
@@ -306,7 +367,8 @@ static int measure(corun_bench *c) {
                        .n_foregrounds = c->n_foregrounds,
                        .foreground_program = program,
                        .foreground_cpu = c->foreground_cpu,
-                       .hang_ns = HANG_S * UINT64_C(1000000000),
+                       .hang_ns = HANG_S * UINT64_C(1000000000) + (uint64_t)rest_ms * 1000000,
+                       .frames_a_repeat = (int32_t)fmin((double)fps * (double)(a->seconds + a->warm_up), 1 << 20),
                        .late_ns = LATE_S * UINT64_C(1000000000),
                        .ready_ns = READY_S * UINT64_C(1000000000),
                        .background = &background,
@@ -323,19 +385,32 @@ static int measure(corun_bench *c) {
     return bench_corun(&o, &c->runs, err);
 }
 
-static int run_bench(const command_line *cl, const corun_arguments *a) {
+/* A peer gets the text of a prompt and wraps it itself; it knows no chance. */
+static int check_peers(const command_line *cl, const corun_arguments *a, const corun_strategy_list *s) {
+    for (int i = 0; i < s->n; i++) {
+        if (s->list[i].kind->load != LOAD_PEER || (!a->synthetic && !a->raw)) continue;
+        return usage_error(cl, "a peer cannot be compared with %s", a->synthetic ? "--synthetic-acceptance" : "--raw");
+    }
+    return 0;
+}
+
+static int run_bench(const command_line *cl, corun_arguments *a) {
+    if (a->report && !a->log) return usage_error(cl, "--report prints what a log holds: which one, says --log");
+    int code = machine_check(cl, &a->machine);
+    if (code) return code;
     corun_bench *c = calloc(1, sizeof *c);
     if (!c) return fail(&(diagnostics){stderr, false, cl->command}, &(sereno_error){SERENO_ERR_NO_MEMORY, "no memory"});
     c->a = a;
-    int code = corun_strategies_parse(cl, a->strategies, a->draft, &c->strategies);
+    code = corun_strategies_parse(cl, a->strategies, a->draft, &c->strategies);
     if (!code && a->synthetic) code = synthetic_parse(cl, a->synthetic, &c->synthetic);
+    if (!code) code = check_peers(cl, a, &c->strategies);
     if (code || !bench_begin(&c->b, &a->common, cl->command)) {
         free(c);
         return code ? code : EXIT_FAILED;
     }
     int status = open_all(c);
     if (!status) status = open_log(c);
-    if (!status) status = measure(c);
+    if (!status && !a->report) status = measure(c);
     code = bench_measured(&c->b, status);
     if (!code && print_results(c)) code = fail(&c->b.diag, &c->b.err);
     close_all(c);
@@ -351,7 +426,7 @@ static corun_arguments default_arguments(void) {
                          .strategies = default_strategies,
                          .prompts = "bench/prompts",
                          .repeats = 10,
-                         .n_predict = 256,
+                         .n_predict = 0,
                          .foreground_cpu = -1,
                          .seconds = 5,
                          .warm_up = 1,
@@ -412,6 +487,7 @@ int cmd_bench_corun(int argc, char **argv) {
          "append each run to FILE, and count what is there already if the settings were the same: so that a bench that "
          "was ended can go on. Default: none",
          0, 0, NULL, NULL},
+        {OPTION_FLAG, "--report", NULL, &a.report, "measure nothing, print what the log holds", 0, 0, NULL, NULL},
         {OPTION_HEADING, NULL, NULL, NULL, "requests", 0, 0, NULL, NULL},
         {OPTION_TEXT, "--prompts", "PATH", &a.prompts, "a file, or a folder of *.txt; default bench/prompts", 0, 0,
          NULL, NULL},
@@ -423,7 +499,8 @@ int cmd_bench_corun(int argc, char **argv) {
          NULL, NULL},
         SAMPLER_OPTIONS(a.sampler),
         {OPTION_SEED, "-s, --seed", "N", &a.sampler.seed,
-         "of the first repeat's requests (each later one has the next), the order of runs and the intervals; default 1", 0, 0, NULL, NULL},
+         "of the first repeat's requests (each later one has the next), the order of runs and the intervals; default 1",
+         0, 0, NULL, NULL},
         {OPTION_HEADING, NULL, NULL, NULL, "machine", 0, 0, NULL, NULL},
         {OPTION_INT, "-t, --threads", "N", &a.machine.n_threads,
          "compute threads of the LLM; default 1 in split placement, all cores in shared", 1, SERENO_THREADS_MAX, NULL,
@@ -443,6 +520,5 @@ int cmd_bench_corun(int argc, char **argv) {
                              words, options};
     int n = options_parse(&cl, argc, argv, NULL, 0);
     if (n < 0) return n == PARSED_HELP ? 0 : EXIT_USAGE;
-    int code = machine_check(&cl, &a.machine);
-    return code ? code : run_bench(&cl, &a);
+    return run_bench(&cl, &a);
 }

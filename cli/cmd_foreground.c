@@ -31,7 +31,7 @@ typedef struct foreground_arguments {
     common_options common;
     const char *profile, *tune;
     float seconds;
-    int32_t fps, cpu;
+    int32_t fps, cpu, first_frame;
     bool list, has_fps, has_cpu;
     double native_jank; /* of --tune; 0: not wanted */
 } foreground_arguments;
@@ -166,6 +166,7 @@ static int make_frames(foreground_command *c) {
     frame_loop_options o = {
         .profile = &c->profile,
         .world = frame_loop_machine(s),
+        .first_frame = (uint64_t)c->a->first_frame,
         .seconds_ns = (uint64_t)llround((double)c->a->seconds * 1e6) * 1000, /* a float's 0.3 is a bit more */
         .stop = &c->stop,
         .signal = c->signal,
@@ -406,6 +407,8 @@ int cmd_foreground(int argc, char **argv) {
         {OPTION_FLOAT, "--seconds", "S", &a.seconds,
          "make frames for S seconds; default 10; 0: until Ctrl-C. With --tune: the length of a round", 0, 1e6, NULL,
          NULL},
+        {OPTION_INT, "--first-frame", "N", &a.first_frame,
+         "number of the first frame: frame N is the same work in every run; default 0", 0, 1 << 30, NULL, NULL},
         {OPTION_INT, "--fps", "N", &a.fps, "vsyncs a second; default: the profile's", 1, 1000, NULL, &a.has_fps},
         {OPTION_INT, "--cpu", "N", &a.cpu,
          "run only on this core; default: wherever there is room. For figures that can be compared", 0, 4095, NULL,

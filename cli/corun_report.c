@@ -1,5 +1,6 @@
 #include "corun_report.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -149,7 +150,7 @@ int corun_report_json(json_t *document, const corun_report *r, sereno_error *err
 
 /* ---- Tables ---- */
 
-enum { NAME_COLUMNS = 20, INTERVAL_COLUMNS = 17, QUANTILE_COLUMNS = 15 };
+enum { NAME_COLUMNS = 20, INTERVAL_COLUMNS = 17, QUANTILE_COLUMNS = 9 };
 
 /* Three digits, in five columns at most; "-": unknown. */
 static const char *short_number(double value, char out[NUMBER_MAX]) {
@@ -194,15 +195,16 @@ typedef struct comparison {
 } comparison;
 
 static void print_row(const char *strategy, const corun_cell *c, const comparison *over) {
-    char a[INTERVAL_MAX], b[NUMBER_MAX], d[NUMBER_MAX], e[NUMBER_MAX], quantiles[INTERVAL_MAX] = "-";
+    char a[INTERVAL_MAX], b[NUMBER_MAX], d[NUMBER_MAX], quantiles[INTERVAL_MAX] = "-";
     print_name(strategy);
+    printf(" %6" PRId64, c->frames);
     printf(" %*s", INTERVAL_COLUMNS, short_interval(&c->jank_rate, 100, a));
     printf(" %*s", INTERVAL_COLUMNS, short_interval(&over->base.jank, 1, a));
-    printf(" %8s %6s %6s", short_number(over->native.jank.point, b), short_number(c->tok_s.point, d),
-           short_number(over->base.tok_s.point, e));
+    printf(" %*s", INTERVAL_COLUMNS, short_interval(&over->native.jank, 1, a));
+    printf(" %6s %5s", short_number(c->tok_s.point, b), short_number(over->base.tok_s.point, d));
     if (c->frames > 0) {
-        snprintf(quantiles, sizeof quantiles, "%s/%s/%s", short_number(c->frame_ms.p50, b),
-                 short_number(c->frame_ms.p95, d), short_number(c->frame_ms.p99, e));
+        snprintf(quantiles, sizeof quantiles, "%s/%s", short_number(c->frame_ms.p50, b),
+                 short_number(c->frame_ms.p95, d));
     }
     printf(" %*s %6s %5s\n", QUANTILE_COLUMNS, quantiles,
            short_number(c->fg_latency_ns > 0 ? c->fg_latency_ns : NAN, b),
@@ -252,7 +254,10 @@ static void print_noise(const corun_report *r, const corun_ratio *same, char *dr
         utf8_make_printable(drowned);
         printf("%s too noisy to tell: %s\n", differs ? "" : ":", drowned);
     } else {
-        printf("%s\n", differs ? "" : ": this machine was quiet enough");
+        bool known = !isnan(same->jank.lo);
+        printf("%s\n", differs ? ""
+                       : known ? ": this machine was quiet enough"
+                               : ": one repeat tells nothing of noise");
     }
 }
 
@@ -263,9 +268,9 @@ static int print_foreground(const corun_report *r, const char *foreground, seren
     printf("\n");
     print_clean(foreground, "");
     printf(", %s placement%s%s\n", r->placement, r->setting ? ", " : "", r->setting ? r->setting : "");
-    printf("%-*s %*s %*s %8s %6s %6s %*s %6s %5s\n", NAME_COLUMNS, "strategy", INTERVAL_COLUMNS, "jank % [lo, hi]",
-           INTERVAL_COLUMNS, "x base [lo, hi]", "x native", "tok/s", "x base", QUANTILE_COLUMNS, "p50/p95/p99 ms",
-           "mem ns", "GB/s");
+    printf("%-*s %6s %*s %*s %*s %6s %5s %*s %6s %5s\n", NAME_COLUMNS, "strategy", "frames", INTERVAL_COLUMNS,
+           "jank % [lo, hi]", INTERVAL_COLUMNS, "x base [lo, hi]", INTERVAL_COLUMNS, "x native [lo, hi]", "tok/s",
+           "xbase", QUANTILE_COLUMNS, "p50/95 ms", "mem ns", "GB/s");
     for (int s = 0; s < r->n_strategies && !status; s++) {
         corun_cell cell;
         comparison over;

@@ -4,6 +4,7 @@
 
 #include "errors.h"
 #include "pipe.h"
+#include "procfs.h"
 #include "sereno/clock.h"
 #include "thread.h"
 
@@ -31,10 +32,16 @@ typedef struct opened {
 
 static int open_parts(const background *b, opened *o, sereno_error *err) {
     const corun_strategy *s = &b->strategies[b->first];
-    if (s->kind->lowers_session) session_lower(); /* where it does not matter, or may not be, the figures show it */
-    if (s->kind->load == LOAD_PEER) return peer_open(s->url, &o->peer, err);
-    if (s->kind->load == LOAD_ENGINE) return b->wiring->open(b->wiring->ctx, s->kind->sched, &o->engine, err);
-    return SERENO_OK;
+    if (s->kind->lowers_session && procfs_autogroup_enabled() && !session_lower()) {
+        return err_set(err, SERENO_ERR_SYSTEM,
+                       "the weight of the LLM's session cannot be lowered (/proc/self/autogroup), which strategy '%s' "
+                       "asks for",
+                       s->name);
+    }
+    if (s->kind->load == LOAD_ENGINE) return b->wiring->open(b->wiring->ctx, b->first, &o->engine, err);
+    thread_class class = {.sched = s->kind->sched, .cpus = b->wiring->cpus, .n_cpus = b->wiring->n_cpus};
+    int status = thread_apply_class(&class, err);
+    return !status && s->kind->load == LOAD_PEER ? peer_open(s->url, &o->peer, err) : status;
 }
 
 static int run_order(const background *b, const opened *o, const background_order *order, corun_background *out,
@@ -75,8 +82,6 @@ static int run_spinners(const background_wiring *w, const corun_window *window) 
     corun_window spun = *window;
     pthread_t threads[SPINNERS_MAX];
     int n = 0;
-    thread_class class = {.sched = SERENO_SCHED_NORMAL, .cpus = w->cpus, .n_cpus = w->n_cpus};
-    thread_apply_class(&class, NULL); /* the others inherit the cores */
     while (n < w->n_threads - 1 && n < SPINNERS_MAX && thread_start(&threads[n], spin, &spun) == 0) {
         n++;
     }

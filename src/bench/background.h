@@ -2,6 +2,9 @@
  * The background of a co-running bench: processes in sessions of their own, one for each way to be scheduled, which
  * open an engine once and then run whatever strategy they are told, and do nothing in between.
  *
+ * A process whose session cannot be lowered, where that is asked for and makes a difference, does not open: what it ran
+ * would not be what its name says.
+ *
  * Whatever becomes of such a process (it crashes, hangs, or says nonsense) is an error of the run under way; the next
  * run starts it anew. Thread: one, of a process without other threads.
  */
@@ -14,8 +17,8 @@
 
 /* How the parts are opened, in the background's own process; what is borrowed lives as long as that. */
 typedef struct background_wiring {
-    /* Opens engine and drafts for all strategies of this class. */
-    int (*open)(void *ctx, sereno_sched sched, sereno_engine **engine, sereno_error *err);
+    /* Opens the engine, scheduled as strategy `first` says, and the drafts of all strategies that it serves. */
+    int (*open)(void *ctx, int first, sereno_engine **engine, sereno_error *err);
     /* What a strategy speculates with; NULL: nothing. After open. */
     const sereno_speculation *(*speculation)(void *ctx, int strategy);
     void *ctx;
@@ -23,7 +26,7 @@ typedef struct background_wiring {
     const synthetic_acceptance *synthetic; /* NULL: real acceptance */
     const corun_requests *requests;
     const frame_signal *signal;
-    const int *cpus; /* of spinning threads; n_cpus 0: any */
+    const int *cpus; /* of spinning threads and of clients of peers; n_cpus 0: any */
     int n_cpus, n_threads;
 } background_wiring;
 

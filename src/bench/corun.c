@@ -13,15 +13,15 @@
 #include "sereno/clock.h"
 
 static const uint64_t look_ns = 100000000;        /* how often the flag of cancelling is looked at */
-static const uint64_t open_max_ns = 120000000000; /* for opening models */
+static const uint64_t open_max_ns = 600000000000; /* for opening models, in the idle class on a busy machine too */
 enum { FAILURES_MAX = 3 };                        /* in a row, before a strategy is no longer waited for */
 
 typedef struct bench {
     const corun_options *options;
     corun_runs *runs;
     background backgrounds[CORUN_STRATEGIES_MAX]; /* process.pid 0: none */
-    int n_before;                                 /* runs that were in the list to begin with */
-    uint64_t done, total;
+    int64_t batch;                                /* of the runs made now */
+    uint64_t done, total;                         /* runs; total: as far as is known */
 } bench;
 
 /* A run under way. */
@@ -43,7 +43,7 @@ static uint64_t now(void) {
 static int wait_for(bench *b, const foreground_child *f, const background *bg, uint64_t until_ns, bool readable[2],
                     sereno_error *err) {
     uint64_t time = now(), left = until_ns > time ? until_ns - time : 0;
-    int fds[2] = {f && !f->finished ? f->fd : -1, bg ? bg->answers_fd : -1};
+    int fds[2] = {f && !f->ended ? f->fd : -1, bg ? bg->answers_fd : -1};
     pipe_wait(fds, readable, 2, left < look_ns ? left : look_ns);
     if (watch_cancelled(&b->options->watch)) return err_set(err, SERENO_ERR_ABANDONED, "the bench was cancelled");
     return SERENO_OK;
@@ -131,7 +131,7 @@ static int measure(making *m, foreground_child *f, background *bg, sereno_error 
     uint64_t end_ns = m->window.end_ns, give_up_ns = end_ns + m->b->options->late_ns;
     bool answered = bg == NULL, stopped = false;
     int status = SERENO_OK;
-    while (!status && (!answered || !f->finished)) {
+    while (!status && (!answered || !f->ended)) {
         bool readable[2];
         uint64_t until_ns = stopped ? give_up_ns : end_ns;
         status = wait_for(m->b, f, answered ? NULL : bg, until_ns, readable, err);
@@ -147,7 +147,7 @@ static int measure(making *m, foreground_child *f, background *bg, sereno_error 
         }
         if (!status && now() >= give_up_ns) {
             status = err_set(err, SERENO_ERR_SYSTEM, "%s hangs: nothing came from it within %.1f s after the end",
-                             f->finished ? "the background" : "the foreground", (double)m->b->options->late_ns / 1e9);
+                             f->ended ? "the background" : "the foreground", (double)m->b->options->late_ns / 1e9);
         }
     }
     return status;
@@ -160,6 +160,7 @@ static int make_run(making *m, int strategy, int foreground, sereno_error *err) 
     foreground_options fo = {.program = o->foreground_program,
                              .profile = o->foregrounds[foreground],
                              .cpu = o->foreground_cpu,
+                             .first_frame = (int)((int64_t)m->run.repeat * o->frames_a_repeat % (1 << 30)),
                              .seconds = (int)((o->window_ns + o->warm_up_ns + 2 * o->late_ns) / 1000000000) + 1,
                              .signal_fd = o->signal_fd,
                              .hang_ns = o->hang_ns};
@@ -187,7 +188,7 @@ static int run_one(bench *b, int strategy, int foreground, int32_t repeat, seren
     const corun_options *o = b->options;
     const char *name = o->strategies[strategy].name, *beside = o->foregrounds[foreground];
     if (o->on_begin) o->on_begin(o->ctx, name, beside, repeat);
-    making m = {.b = b, .run = {.repeat = repeat, .seconds = (double)o->window_ns / 1e9}};
+    making m = {.b = b, .run = {.repeat = repeat, .batch = b->batch, .seconds = (double)o->window_ns / 1e9}};
     snprintf(m.run.strategy, sizeof m.run.strategy, "%s", name);
     snprintf(m.run.foreground, sizeof m.run.foreground, "%s", beside);
     m.window.seed = o->seed + (uint64_t)repeat;
@@ -202,18 +203,19 @@ static int run_one(bench *b, int strategy, int foreground, int32_t repeat, seren
     if (status) snprintf(m.run.error, sizeof m.run.error, "%s", failure.message);
     status = corun_runs_append(b->runs, &m.run, err);
     if (!status && o->on_run) status = o->on_run(o->ctx, &b->runs->list[b->runs->n - 1], err);
-    watch_progress(&o->watch, ++b->done, b->total);
+    if (++b->done > b->total) b->total = b->done;
+    watch_progress(&o->watch, b->done, b->total);
     return status;
 }
 
-/* Frames of a strategy so far; INT64_MAX of one that has failed too often to be waited for. */
+/* Frames of a strategy so far; INT64_MAX of one that has failed too often in this call to be waited for. */
 static int64_t frames_of(const bench *b, const char *strategy, const char *foreground) {
     int64_t frames = 0;
     int failures = 0;
     for (int i = 0; i < b->runs->n; i++) {
         const corun_run *r = &b->runs->list[i];
-        if (strcmp(r->strategy, strategy) != 0 || strcmp(r->foreground, foreground) != 0) continue;
-        failures = r->error[0] ? failures + 1 : 0;
+        if (corun_runs_find(b->runs, strategy, foreground, r->repeat) != r) continue;
+        if (r->batch == b->batch) failures = r->error[0] ? failures + 1 : 0;
         frames += r->error[0] ? 0 : r->n_frames;
     }
     return failures >= FAILURES_MAX ? INT64_MAX : frames;
@@ -222,28 +224,31 @@ static int64_t frames_of(const bench *b, const char *strategy, const char *foreg
 static bool needs_repeat(const bench *b, int32_t repeat) {
     const corun_options *o = b->options;
     if (repeat < o->repeats) return true;
-    for (int f = 0; f < o->n_foregrounds; f++) {
-        for (int s = 0; s < o->n_strategies; s++) {
-            if (frames_of(b, o->strategies[s].name, o->foregrounds[f]) < o->frames_min) return true;
-        }
+    for (int i = 0; i < o->n_strategies * o->n_foregrounds; i++) {
+        const char *strategy = o->strategies[i % o->n_strategies].name;
+        if (frames_of(b, strategy, o->foregrounds[i / o->n_strategies]) < o->frames_min) return true;
     }
     return false;
 }
 
-/* Whether a run was made. One that failed when the bench was last called is made again. */
-static bool has_run(const bench *b, int strategy, int foreground, int32_t repeat) {
+/* Whether all strategies have run in a repeat, in turns and without an error. Otherwise all of it is made (again): what
+ * ran at another time is not to be compared. */
+static bool is_complete(const bench *b, int32_t repeat) {
     const corun_options *o = b->options;
-    const corun_run *run = corun_runs_find(b->runs, o->strategies[strategy].name, o->foregrounds[foreground], repeat);
-    return run && !(run->error[0] && run - b->runs->list < b->n_before);
+    int64_t batch = -1;
+    for (int i = 0; i < o->n_strategies * o->n_foregrounds; i++) {
+        const char *strategy = o->strategies[i % o->n_strategies].name;
+        const corun_run *run = corun_runs_find(b->runs, strategy, o->foregrounds[i / o->n_strategies], repeat);
+        if (!run || run->error[0] || (batch >= 0 && run->batch != batch)) return false;
+        batch = run->batch;
+    }
+    return true;
 }
 
 /* Whether all that is asked for is there. */
 static bool is_done(const bench *b) {
-    const corun_options *o = b->options;
     for (int32_t repeat = 0; needs_repeat(b, repeat); repeat++) {
-        for (int i = 0; i < o->n_strategies * o->n_foregrounds; i++) {
-            if (!has_run(b, i % o->n_strategies, i / o->n_strategies, repeat)) return false;
-        }
+        if (!is_complete(b, repeat)) return false;
     }
     return true;
 }
@@ -260,7 +265,6 @@ static int run_repeat(bench *b, int32_t repeat, sereno_error *err) {
     }
     for (int i = 0; i < n && !status; i++) {
         int s = order[i] % o->n_strategies, f = order[i] / o->n_strategies;
-        if (has_run(b, s, f, repeat)) continue;
         status = run_one(b, s, f, repeat, err);
     }
     free(order);
@@ -272,16 +276,19 @@ int bench_corun(const corun_options *o, corun_runs *runs, sereno_error *err) {
     if (!b) return err_no_memory(err, "the bench", sizeof *b);
     b->options = o;
     b->runs = runs;
-    b->total = (uint64_t)o->repeats * (uint64_t)o->n_strategies * (uint64_t)o->n_foregrounds;
-    b->n_before = runs->n;
-    b->done = (uint64_t)runs->n;
+    for (int i = 0; i < runs->n; i++) {
+        if (runs->list[i].batch >= b->batch) b->batch = runs->list[i].batch + 1;
+    }
     interrupt_ignore_broken_pipes();
     int status = SERENO_OK;
+    for (int32_t repeat = 0; repeat < o->repeats; repeat++) {
+        b->total += is_complete(b, repeat) ? 0 : (uint64_t)o->n_strategies * (uint64_t)o->n_foregrounds;
+    }
     for (int s = 0; s < o->n_strategies && !status && !is_done(b); s++) {
         status = have_background(b, s, err);
     }
     for (int32_t repeat = 0; !status && needs_repeat(b, repeat); repeat++) {
-        status = run_repeat(b, repeat, err);
+        if (!is_complete(b, repeat)) status = run_repeat(b, repeat, err);
     }
     for (int s = 0; s < o->n_strategies; s++) {
         if (b->backgrounds[s].process.pid > 0) background_close(&b->backgrounds[s]);

@@ -27,9 +27,10 @@ typedef struct corun_options {
     const background_wiring *background;
     uint64_t window_ns, warm_up_ns;
     int32_t repeats;
-    int64_t frames_min; /* repeats go on until every strategy that works has so many frames; 0: none asked for */
-    uint64_t seed;
-    int signal_fd; /* of the page behind background->signal; -1: none */
+    int64_t frames_min;      /* repeats go on until every strategy that works has so many frames; 0: none asked for */
+    int32_t frames_a_repeat; /* repeat r begins with frame r times as many, for every strategy; 0 .. 1 << 20 */
+    uint64_t seed;           /* of the order; repeat r's requests have seed + r */
+    int signal_fd;           /* of the page behind background->signal; -1: none */
     /* Called after each run, which is in the list by then. Non-zero ends the bench with that status. */
     int (*on_run)(void *ctx, const corun_run *run, sereno_error *err);
     void *ctx;
@@ -39,9 +40,10 @@ typedef struct corun_options {
 } corun_options;
 
 /*
- * Makes the runs that the list has not, or has failed (so that a bench can be resumed), and appends them.
- * SERENO_ERR_ABANDONED: it was cancelled. Whatever happens, no process is left. Errors of opening the background for
- * the first time end the bench; later ones, and all of the foreground, are those of runs.
+ * Makes the repeats that the list has not, or in which a strategy is missing or failed (so that a bench can be
+ * resumed), each as a whole, and appends their runs; of two runs of a repeat the last one counts. SERENO_ERR_ABANDONED:
+ * it was cancelled. Whatever happens, no process is left. Errors of opening the background for the first time end the
+ * bench; later ones, and all of the foreground, are those of runs.
  */
 int bench_corun(const corun_options *options, corun_runs *runs, sereno_error *err);
 

@@ -70,8 +70,12 @@ static int row_open(row *w, const corun_requests *requests, const corun_window *
     return w->order ? SERENO_OK : err_no_memory(err, "an order of prompts", 0);
 }
 
-/* The next request's prompt. Its sampling has the window's seed: what differs between requests is the prompt. */
-static const corun_prompt *row_prompt(row *w) {
+/* The next request's prompt and length. Its sampling has the window's seed: what differs between requests is the
+ * prompt. The first is of any length, so that windows begin anywhere within an answer: else one that is about as long
+ * as an answer would hold the reading of a prompt for fast strategies alone. */
+static const corun_prompt *row_prompt(row *w, int32_t *max_tokens) {
+    *max_tokens = w->requests->max_tokens;
+    if (w->n == 0) *max_tokens = 1 + (int32_t)rng_below(&w->r, (uint32_t)w->requests->max_tokens);
     int all = w->requests->n_prompts;
     int at = w->n++ % all;
     for (int i = 0; i < all && at == 0; i++) {
@@ -142,11 +146,12 @@ static void on_token(void *ctx, int32_t token) {
 }
 
 static int answer(engine_run *e, sereno_generator *generator, row *w, sereno_error *err) {
-    const corun_prompt *prompt = row_prompt(w);
+    int32_t max_tokens;
+    const corun_prompt *prompt = row_prompt(w, &max_tokens);
     sereno_generation g;
     sereno_request request = {.prompt = prompt->tokens.ids,
                               .n_prompt = (int32_t)prompt->tokens.n,
-                              .max_tokens = w->requests->max_tokens,
+                              .max_tokens = max_tokens,
                               .sampler = w->requests->sampler,
                               .cancel = &e->ended,
                               .on_token = on_token,
@@ -216,12 +221,15 @@ int corun_load_peer(peer_client *peer, const corun_requests *requests, const cor
     *out = (corun_background){.there = true};
     meter *m = calloc(1, sizeof *m);
     row w = {0};
-    int status = m ? row_open(&w, requests, window, err) : err_no_memory(err, "a run", sizeof *m);
-    if (!status) *m = (meter){.window = window, .out = out};
+    if (!m) return err_no_memory(err, "a run", sizeof *m);
+    *m = (meter){.window = window, .out = out};
+    int status = row_open(&w, requests, window, err);
     while (!status && row_wait(&w)) {
         peer_answer answer;
-        peer_request request = {.prompt = row_prompt(&w)->text,
-                                .max_tokens = requests->max_tokens,
+        int32_t max_tokens;
+        const corun_prompt *prompt = row_prompt(&w, &max_tokens);
+        peer_request request = {.prompt = prompt->text,
+                                .max_tokens = max_tokens,
                                 .sampler = requests->sampler,
                                 .until_ns = window->end_ns,
                                 .silent_ns = SILENT_S * UINT64_C(1000000000),
@@ -240,7 +248,7 @@ int corun_load_peer(peer_client *peer, const corun_requests *requests, const cor
         status = err_set(err, SERENO_ERR_IO, "the server gave no token in %.1f s",
                          (double)(window->end_ns - window->begin_ns) / 1e9);
     }
-    if (m) meter_end(m);
+    meter_end(m);
     free(w.order);
     free(m);
     return status;
@@ -249,9 +257,15 @@ int corun_load_peer(peer_client *peer, const corun_requests *requests, const cor
 /* ---- A busy core ---- */
 
 void corun_load_spin(const corun_window *window) {
+    enum { LANES = 1024, ROUNDS = 64 };
+    float values[LANES] = {0};
     while (now() < window->end_ns) {
-        for (int i = 0; i < 1000; i++) {
-            cpu_relax();
+        for (int round = 0; round < ROUNDS; round++) {
+            for (int i = 0; i < LANES; i++) {
+                values[i] = values[i] * 0.999f + 0.5f;
+            }
         }
+        volatile float kept = values[0]; /* so that none of it is left out */
+        (void)kept;
     }
 }

@@ -1,6 +1,6 @@
 /*
  * What runs in the background of a co-running bench: requests one after the other, or one now and then, answered by our
- * engine or by another server; or a core that only spins. Counts what happens within a window of time.
+ * engine or by another server; or a core that only computes. Counts what happens within a window of time.
  * Thread: the engine's owner.
  */
 #ifndef BENCH_CORUN_LOAD_H
@@ -42,7 +42,7 @@ int corun_load_engine(sereno_engine *engine, const sereno_tokenizer *tokenizer, 
 int corun_load_peer(peer_client *peer, const corun_requests *requests, const corun_window *window,
                     corun_background *out, sereno_error *err);
 
-/* Keeps a core busy until the window ends, without memory. Fills out->cpu_s alone. */
+/* Keeps a core busy with arithmetic until the window ends; it touches no memory but a nearest cache. */
 void corun_load_spin(const corun_window *window);
 
 #endif

@@ -28,8 +28,13 @@ typedef struct field {
 #define FIELD(type, kind, name)                                                                                        \
     { #name, FIELD_##kind, offsetof(type, name) }
 static const field run_fields[] = {
-    FIELD(corun_run, INT32, repeat),  FIELD(corun_run, NUMBER, seconds),       FIELD(corun_run, INT32, n_frames),
-    FIELD(corun_run, INT64, dropped), FIELD(corun_run, NUMBER, fg_latency_ns), {0},
+    FIELD(corun_run, INT32, repeat),
+    FIELD(corun_run, INT64, batch),
+    FIELD(corun_run, NUMBER, seconds),
+    FIELD(corun_run, INT32, n_frames),
+    FIELD(corun_run, INT64, dropped),
+    FIELD(corun_run, NUMBER, fg_latency_ns),
+    {0},
 };
 static const field background_fields[] = {
     FIELD(corun_background, INT64, tokens),

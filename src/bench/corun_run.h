@@ -36,6 +36,7 @@ typedef struct corun_background {
 typedef struct corun_run {
     char strategy[CORUN_STRATEGY_MAX], foreground[CORUN_FOREGROUND_MAX];
     int32_t repeat;      /* from 0 */
+    int64_t batch;       /* number of the call of the bench that made it: runs of one batch and repeat took turns */
     double seconds;      /* the window */
     corun_frame *frames; /* n_frames; owned */
     int32_t n_frames;

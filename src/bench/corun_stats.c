@@ -55,6 +55,7 @@ static int counted_of(const corun_runs *runs, const char *strategy, const char *
     for (int i = 0; i < runs->n; i++) {
         const corun_run *run = &runs->list[i];
         if (!is_of(run, strategy, foreground)) continue;
+        if (corun_runs_find(runs, strategy, foreground, run->repeat) != run) continue; /* it was made again */
         if (run->error[0]) {
             cell->failed++;
             cell->error = run->error;
@@ -73,15 +74,15 @@ static interval rate_of(const counted_runs *c, tally (*tally_of)(const corun_run
     return bootstrap_rate(c->tallies, c->n, seed);
 }
 
-/* Median over the runs that have it, which is those where it is above 0. */
-static double median_of(const counted_runs *c, double (*number_of)(const corun_run *run)) {
+/* Over the runs that have it, which is those where it is above 0. */
+static double quantile_of(const counted_runs *c, double (*number_of)(const corun_run *run), double quantile) {
     size_t n = 0;
     for (int i = 0; i < c->n; i++) {
         double number = number_of(c->list[i]);
         if (number > 0) c->numbers[n++] = number;
     }
     samples_sort(c->numbers, n);
-    return samples_quantile(c->numbers, n, 0.5);
+    return samples_quantile(c->numbers, n, quantile);
 }
 
 #define NUMBER_OF(name, field)                                                                                         \
@@ -89,9 +90,7 @@ static double median_of(const counted_runs *c, double (*number_of)(const corun_r
         return run->field;                                                                                             \
     }
 NUMBER_OF(latency_of, fg_latency_ns)
-NUMBER_OF(ttft_p50_of, background.ttft_ms.p50)
-NUMBER_OF(ttft_p95_of, background.ttft_ms.p95)
-NUMBER_OF(ttft_p99_of, background.ttft_ms.p99)
+NUMBER_OF(ttft_of, background.ttft_ms.p50)
 NUMBER_OF(itl_p50_of, background.itl_ms.p50)
 NUMBER_OF(itl_p95_of, background.itl_ms.p95)
 NUMBER_OF(itl_p99_of, background.itl_ms.p99)
@@ -132,9 +131,11 @@ static void background_of(const counted_runs *c, corun_cell *cell) {
         if (b->longest_stretch_ms > cell->longest_stretch_ms) cell->longest_stretch_ms = b->longest_stretch_ms;
     }
     cell->weights_gbs = seconds > 0 ? bytes / seconds / 1e9 : 0;
-    cell->cpu_s = seconds > 0 ? cpu_s / seconds : 0;
-    cell->ttft_ms = (sereno_quantiles){median_of(c, ttft_p50_of), median_of(c, ttft_p95_of), median_of(c, ttft_p99_of)};
-    cell->itl_ms = (sereno_quantiles){median_of(c, itl_p50_of), median_of(c, itl_p95_of), median_of(c, itl_p99_of)};
+    cell->cpu_s = cpu_s;
+    cell->ttft_ms =
+        (sereno_quantiles){quantile_of(c, ttft_of, 0.5), quantile_of(c, ttft_of, 0.95), quantile_of(c, ttft_of, 0.99)};
+    cell->itl_ms = (sereno_quantiles){quantile_of(c, itl_p50_of, 0.5), quantile_of(c, itl_p95_of, 0.5),
+                                      quantile_of(c, itl_p99_of, 0.5)};
 }
 
 int corun_cell_of(const corun_runs *runs, const char *strategy, const char *foreground, uint64_t seed, corun_cell *out,
@@ -145,8 +146,9 @@ int corun_cell_of(const corun_runs *runs, const char *strategy, const char *fore
     if (!status) status = frames_of(&c, out, err);
     if (!status) {
         out->jank_rate = rate_of(&c, jank_of, seed);
+        if (out->jank_rate.hi > 1) out->jank_rate.hi = 1; /* it is a share */
         out->tok_s = rate_of(&c, tokens_of, seed);
-        out->fg_latency_ns = median_of(&c, latency_of);
+        out->fg_latency_ns = quantile_of(&c, latency_of, 0.5);
         background_of(&c, out);
     }
     counted_free(&c);
@@ -171,9 +173,9 @@ int corun_ratio_of(const corun_runs *runs, const char *strategy, const char *bas
     int n = 0;
     for (int i = 0; i < runs->n; i++) {
         const corun_run *run = &runs->list[i];
-        if (run->error[0] || !is_of(run, strategy, foreground)) continue;
+        if (!is_of(run, strategy, foreground) || counted_find(runs, strategy, foreground, run->repeat) != run) continue;
         const corun_run *other = counted_find(runs, base, foreground, run->repeat);
-        if (!other) continue;
+        if (!other || other->batch != run->batch) continue; /* they did not take turns */
         jank[n] = jank_of(run);
         base_jank[n] = jank_of(other);
         tokens[n] = tokens_of(run);
@@ -186,5 +188,6 @@ int corun_ratio_of(const corun_runs *runs, const char *strategy, const char *bas
 }
 
 bool corun_too_noisy(const interval *ratio, const interval *same) {
-    return isnan(ratio->point) || isnan(same->point) || fabs(log(same->point)) >= fabs(log(ratio->point));
+    double noise = fmax(-log(same->lo), log(same->hi));
+    return isnan(ratio->point) || isnan(same->point) || isnan(same->lo) || noise >= fabs(log(ratio->point));
 }

@@ -10,17 +10,18 @@
 
 /* All runs of a strategy beside a foreground that count, together. */
 typedef struct corun_cell {
-    int runs, failed; /* that count, and that ended with an error */
+    int runs, failed; /* that count, and that ended with an error and were not made again */
     int64_t frames, janky, dropped;
-    interval jank_rate, tok_s;        /* jank_rate: janky frames / frames; NaN: no frame, no background */
-    sereno_quantiles frame_ms;        /* over all frames, exact (samples.h) */
-    double fg_latency_ns;             /* median over runs; 0: none */
-    sereno_quantiles ttft_ms, itl_ms; /* each the median over runs that have it; 0: none has */
+    interval jank_rate, tok_s; /* jank_rate: janky frames / frames; NaN: no frame, no background */
+    sereno_quantiles frame_ms; /* over all frames, exact (samples.h) */
+    double fg_latency_ns;      /* median over runs; 0: none */
+    sereno_quantiles ttft_ms;  /* over the runs' medians, since a run's window holds a request or two; 0: none */
+    sereno_quantiles itl_ms;   /* each the median over runs that have it; 0: none has */
     bool has_background, has_engine;
     sereno_speculation_stats speculation;
     /* Of an engine of ours; else 0. */
     double weights_gbs;        /* weights read a second */
-    double cpu_s;              /* of the background, a second of the window */
+    double cpu_s;              /* of the background, all runs together */
     double longest_stretch_ms; /* over all runs */
     const char *error;         /* of the last failed run; NULL: none failed. Borrowed from the runs */
 } corun_cell;
@@ -37,8 +38,8 @@ int corun_ratio_of(const corun_runs *runs, const char *strategy, const char *bas
                    uint64_t seed, corun_ratio *out, sereno_error *err);
 
 /*
- * Whether a jank ratio tells nothing: native against itself (`same`, the A/A ratio) is as far from 1 as the ratio is,
- * or either is NaN. In logarithms, both ways.
+ * Whether a jank ratio tells nothing: native against itself (`same`, the A/A ratio) may be as far from 1 as the ratio
+ * is, by its interval; or either is not known. In logarithms, both ways.
  */
 bool corun_too_noisy(const interval *ratio, const interval *same);
 

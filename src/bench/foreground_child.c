@@ -13,12 +13,22 @@ enum { READ_SIZE = 1 << 16, TEXT_MAX = 1 << 20, SHOWN = 60, END_MS = 500 };
 
 int foreground_start(foreground_child *f, const foreground_options *o, sereno_error *err) {
     *f = (foreground_child){.options = o, .fd = -1, .heard_ns = sereno_now_ns(sereno_clock_system())};
-    char seconds[16], cpu[16], channel[48];
+    char seconds[16], cpu[16], first[16], channel[48];
     snprintf(seconds, sizeof seconds, "%d", o->seconds);
     snprintf(cpu, sizeof cpu, "%d", o->cpu);
+    snprintf(first, sizeof first, "%d", o->first_frame);
     snprintf(channel, sizeof channel, "SERENO_FRAME_FD=%d", o->signal_fd);
-    const char *argv[10] = {o->program, "foreground", o->profile, "--json", "--seconds", seconds, NULL};
-    if (o->cpu >= 0) argv[6] = "--cpu", argv[7] = cpu;
+    const char *argv[] = {o->program,
+                          "foreground",
+                          o->profile,
+                          "--json",
+                          "--seconds",
+                          seconds,
+                          "--first-frame",
+                          first,
+                          o->cpu >= 0 ? "--cpu" : NULL,
+                          cpu,
+                          NULL};
     const char *environment[] = {channel, NULL};
     int output = -1;
     if (!process_pipe(&f->fd, &output)) return err_set(err, SERENO_ERR_SYSTEM, "no pipe to the foreground can be made");
@@ -63,7 +73,9 @@ static int take_line(foreground_child *f, const char *line, size_t size,
     if (!f->ready || f->finished || !frame_record_parse(line, size, &r)) {
         return !f->finished && take_other(f, line, size) ? SERENO_OK : nonsense(line, size, err);
     }
-    if (r.vsync_ns <= f->last_vsync_ns || r.deadline_ns - r.vsync_ns - f->period_ns + 1 > 2) {
+    /* Vsyncs are rounded to nanoseconds. */
+    bool early = f->last_vsync_ns > 0 && r.vsync_ns + 1 < f->last_vsync_ns + f->period_ns;
+    if (early || r.deadline_ns - r.vsync_ns - f->period_ns + 1 > 2) {
         return err_set(err, SERENO_ERR_FORMAT,
                        "frame %" PRIu64 " of the foreground cannot be: its vsync is at %" PRIu64
                        " ns after one at %" PRIu64 " ns, its deadline at %" PRIu64 " ns, and vsyncs are %" PRIu64
@@ -75,21 +87,23 @@ static int take_line(foreground_child *f, const char *line, size_t size,
     return SERENO_OK;
 }
 
+/* Its output has ended, so it should have, too. */
 static int has_ended(foreground_child *f, sereno_error *err) {
-    process_end(&f->process, END_MS * UINT64_C(1000000));
-    if (f->finished && f->process.exit_code == 0) return SERENO_OK;
-    return err_set(err, SERENO_ERR_SYSTEM, "the foreground %s", f->process.how);
+    f->ended = true;
+    if (!process_wait(&f->process, END_MS * UINT64_C(1000000))) {
+        return err_set(err, SERENO_ERR_SYSTEM, "the foreground has closed its output, but goes on");
+    }
+    if (f->process.exit_code != 0 || !f->finished) {
+        return err_set(err, SERENO_ERR_SYSTEM, "the foreground %s", f->process.how);
+    }
+    return f->size > 0 ? nonsense(f->text, f->size, err) : SERENO_OK;
 }
 
 int foreground_read(foreground_child *f, void (*on_frame)(void *ctx, const frame_record *frame), void *ctx,
                     sereno_error *err) {
     size_t room = TEXT_MAX - f->size;
     size_t n = pipe_read(f->fd, f->text + f->size, room < READ_SIZE ? room : READ_SIZE);
-    if (n == 0) {
-        int status = f->size > 0 ? nonsense(f->text, f->size, err) : has_ended(f, err);
-        f->finished = true;
-        return status;
-    }
+    if (n == 0) return has_ended(f, err);
     f->size += n;
     f->heard_ns = sereno_now_ns(sereno_clock_system());
     char *at = f->text, *end = f->text + f->size, *newline;
@@ -105,7 +119,7 @@ int foreground_read(foreground_child *f, void (*on_frame)(void *ctx, const frame
 }
 
 int foreground_check(const foreground_child *f, uint64_t now_ns, sereno_error *err) {
-    if (f->finished || now_ns - f->heard_ns < f->options->hang_ns) return SERENO_OK;
+    if (f->ended || now_ns - f->heard_ns < f->options->hang_ns) return SERENO_OK;
     return err_set(err, SERENO_ERR_SYSTEM, "the foreground hangs: it has said nothing for %.1f s",
                    (double)(now_ns - f->heard_ns) / 1e9);
 }

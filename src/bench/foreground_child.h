@@ -13,6 +13,7 @@ typedef struct foreground_options {
     const char *profile; /* by name or path */
     int cpu;             /* core to run on; -1: any */
     int seconds;         /* it ends by itself after so long, should no one end it */
+    int first_frame;     /* number of the first frame */
     int signal_fd;       /* of a frame_signal's page; -1: none */
     uint64_t hang_ns;    /* silence that means that it hangs */
 } foreground_options;
@@ -22,7 +23,8 @@ typedef struct foreground_child {
     process process;
     int fd;
     bool ready;    /* it has said that frames begin */
-    bool finished; /* it has said its summary, or closed its output */
+    bool finished; /* it has said its summary */
+    bool ended;    /* it has closed its output */
     char *text;    /* what was read and not yet understood */
     size_t size;
     uint64_t heard_ns;      /* when it last said something */
@@ -42,7 +44,7 @@ int foreground_read(foreground_child *f, void (*on_frame)(void *ctx, const frame
 /* SERENO_ERR_SYSTEM if it has been silent for too long at now_ns. */
 int foreground_check(const foreground_child *f, uint64_t now_ns, sereno_error *err);
 
-/* Tells it to end (SIGTERM); what it still has to say can be read, up to `finished`. */
+/* Tells it to end (SIGTERM); what it still has to say can be read, until it has `ended`. */
 void foreground_stop(foreground_child *f);
 
 /* Ends it in any case, and frees. */

@@ -13,7 +13,7 @@
 typedef enum pacing_hint {
     HINT_NONE,   /* it is not asked */
     HINT_HOLD,   /* nothing runs */
-    HINT_VERIFY, /* drafts are abandoned and not begun; verification, and prefill, go on */
+    HINT_VERIFY, /* drafts are abandoned at their first boundary; verification, and prefill, go on */
 } pacing_hint;
 
 typedef struct pacing {

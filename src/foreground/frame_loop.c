@@ -28,7 +28,7 @@ uint64_t pacer_next(frame_pacer *p, uint64_t end_ns, uint32_t *dropped) {
     *dropped = 0;
     if (!p->begun) {
         p->begun = true;
-        p->vsync = p->frame = 0;
+        p->vsync = 0;
         return pacer_vsync_ns(p, 0);
     }
     uint64_t free_at = vsync_at(p, end_ns);
@@ -67,13 +67,13 @@ static void tell(frame_signal *signal, uint32_t in_frame) {
 
 int frame_loop_run(const frame_loop_options *o) {
     const frame_world *w = &o->world;
-    frame_pacer pacer = {.profile = o->profile};
+    frame_pacer pacer = {.profile = o->profile, .frame = o->first_frame};
     pacer.origin_ns = w->now_ns(w->ctx) + SECOND_NS / (uint64_t)o->profile->fps;
     for (uint64_t end_ns = 0;;) {
         frame_record record = {0};
         record.vsync_ns = pacer_next(&pacer, end_ns, &record.dropped);
         record.frame = pacer.frame;
-        if (o->n_frames_max && pacer.frame >= o->n_frames_max) return 0;
+        if (o->n_frames_max && pacer.frame - o->first_frame >= o->n_frames_max) return 0;
         if (o->seconds_ns && record.vsync_ns - pacer.origin_ns >= o->seconds_ns) return 0;
         if (!wait_until(o, record.vsync_ns)) return 0;
         tell(o->signal, 1);

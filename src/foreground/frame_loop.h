@@ -57,6 +57,7 @@ typedef struct frame_signal {
 typedef struct frame_loop_options {
     const profile *profile;
     frame_world world;
+    uint64_t first_frame;              /* its number; frame k is the same work wherever a loop begins */
     uint64_t n_frames_max, seconds_ns; /* ends at either; 0: no such limit */
     const atomic_bool *stop;           /* NULL: never */
     frame_signal *signal;              /* NULL: none */

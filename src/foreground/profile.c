@@ -301,6 +301,16 @@ int profile_save_tuned(const profile *p, const char *comment, char *path, size_t
     return status;
 }
 
+uint64_t profile_hash(const profile *p) {
+    uint64_t hash = 0;
+    for (int i = 0; i < N_KEYS; i++) {
+        const char *field = (const char *)p + keys[i].offset;
+        size_t size = keys[i].kind == KEY_INT || keys[i].kind == KEY_FLOAT ? sizeof(int32_t) : strlen(field);
+        hash = hash_u64(hash) ^ hash_bytes(field, size);
+    }
+    return hash;
+}
+
 /* ---- Frames ---- */
 
 double profile_frame_weight(const profile *p, uint64_t frame) {

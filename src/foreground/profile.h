@@ -65,6 +65,9 @@ int profile_save_tuned(const profile *p, const char *comment, char *path, size_t
 /* Names of those that ship, NULL-terminated. */
 const char *const *profile_names(void);
 
+/* Of every key: equal for profiles that ask for the same work. */
+uint64_t profile_hash(const profile *p);
+
 /* Weight of frame k, and whether vsync number v (from the start of the loop) lies in a burst; vsync 0 does. */
 double profile_frame_weight(const profile *p, uint64_t frame);
 bool profile_makes_frames_at(const profile *p, uint64_t vsync);

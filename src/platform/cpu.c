@@ -23,6 +23,16 @@ int cpu_count(void) {
     return count > 0 ? count : 1;
 }
 
+int cpu_list(int *out, int max) {
+    cpu_set_t set;
+    int n = 0;
+    if (sched_getaffinity(0, sizeof set, &set) != 0) return 0;
+    for (int i = 0; i < CPU_SETSIZE && n < max; i++) {
+        if (CPU_ISSET(i, &set)) out[n++] = i;
+    }
+    return n;
+}
+
 void cpu_name(char *out, size_t size) {
     snprintf(out, size, "unknown");
     FILE *f = fopen("/proc/cpuinfo", "re");

@@ -12,6 +12,9 @@ bool cpu_has_avx512_vnni(void);
 /* Cores this process may run on (its affinity mask), at least 1. */
 int cpu_count(void);
 
+/* Their numbers, in order; returns how many, at most max. */
+int cpu_list(int *out, int max);
+
 /* Name of the processor as /proc/cpuinfo has it, "unknown" where it does not say. */
 void cpu_name(char *out, size_t size);
 

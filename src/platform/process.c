@@ -251,14 +251,21 @@ void process_ask(const process *p) {
     if (p->pid > 0 && !p->ended) kill(p->pid, SIGTERM);
 }
 
-void process_end(process *p, uint64_t timeout_ns) {
-    if (p->pid == 0) return;
+bool process_wait(process *p, uint64_t timeout_ns) {
     const sereno_clock *clock = sereno_clock_system();
     uint64_t start_ns = sereno_now_ns(clock);
+    while (!process_has_ended(p) && sereno_now_ns(clock) - start_ns < timeout_ns) {
+        sleep_ns(LOOK_AGAIN_NS);
+    }
+    return process_has_ended(p);
+}
+
+void process_end(process *p, uint64_t timeout_ns) {
+    if (p->pid == 0) return;
     if (!process_has_ended(p)) {
         kill(-p->pid, SIGTERM);
         kill(-p->pid, SIGCONT); /* a stopped one would not notice */
-        while (!process_has_ended(p) && sereno_now_ns(clock) - start_ns < timeout_ns) sleep_ns(LOOK_AGAIN_NS);
+        process_wait(p, timeout_ns);
     }
     kill(-p->pid, SIGKILL);
     look(p, 0);

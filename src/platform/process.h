@@ -46,6 +46,9 @@ int process_start(const process_options *options, process *out, sereno_error *er
 /* Whether it has ended by now, or never started; fills `how`. The rest of its group may go on. */
 bool process_has_ended(process *p);
 
+/* Waits until it has ended, at most so long; whether it has. */
+bool process_wait(process *p, uint64_t timeout_ns);
+
 /* Asks it to end (SIGTERM), and does not wait. A process that has ended or never started is fine. */
 void process_ask(const process *p);
 

@@ -15,7 +15,9 @@ static void *map(int fd) {
 }
 
 void *shared_page_create(int *fd) {
-    *fd = memfd_create("sereno-page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int made = memfd_create("sereno-page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    *fd = made < 0 ? -1 : fcntl(made, F_DUPFD_CLOEXEC, STDERR_FILENO + 1); /* it must not be taken for a standard one */
+    if (made >= 0) close(made);
     if (*fd < 0) return NULL;
     void *page = NULL;
     if (ftruncate(*fd, SHARED_PAGE_SIZE) == 0 && fcntl(*fd, F_ADD_SEALS, SEALS) == 0) page = map(*fd);

@@ -6,7 +6,7 @@
 
 enum { SHARED_PAGE_SIZE = 4096 };
 
-/* A zeroed page; *fd (closed on exec) may be handed to a child. NULL where the system refuses. */
+/* A zeroed page; *fd (above 2, closed on exec) may be handed to a child. NULL where the system refuses. */
 void *shared_page_create(int *fd);
 
 /* The page behind an fd that shared_page_create made, here or in a parent. NULL: it is no such thing. */

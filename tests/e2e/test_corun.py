@@ -97,7 +97,8 @@ class Results(Corun):
             for key in ("tok_s", "weights_gbs", "cpu_s", "longest_stretch_ms"):
                 # The idle class gets nothing of a core on which others work.
                 (self.assertGreater if name == "plain" else self.assertGreaterEqual)(cell[key], 0, (key, cell))
-        self.assertGreater(cells["spec:batch=4"]["time_share"]["verify_by_batch"]["4"], 0)
+        if cells["spec:batch=4"]["tok_s"] > 0:
+            self.assertGreater(cells["spec:batch=4"]["time_share"]["verify_by_batch"]["4"], 0)
         for slow in ("freq-limit:factor=3", "chunk-sleep:every=2:us=300"):
             if cells[slow]["tok_s"] > 0:
                 self.assertGreater(cells[slow]["time_share"]["sleep"], 0.2)
@@ -134,10 +135,10 @@ class Results(Corun):
         arguments = self.arguments("native,plain", "--log", log, "--json")
         first = self.document(self.sereno(*arguments).out)
         self.assertEqual(len(log.read_text().splitlines()), 1 + 2 * 2)
-        start = time.monotonic()
         again = self.document(self.sereno(*arguments).out)
-        self.assertLess(time.monotonic() - start, 1.2)  # nothing was measured: that takes 1.6 s
         self.assertEqual(first, again)
+        self.assertEqual(len(log.read_text().splitlines()), 1 + 2 * 2)  # nothing was measured
+        self.assertEqual(first, self.document(self.sereno(*arguments, "--repeats", 9, "--report").out))
         more = self.document(self.sereno(*arguments, "--repeats", 3).out)
         self.assertEqual(len(log.read_text().splitlines()), 1 + 3 * 2)
         self.assertGreater(more["cells"][0]["frames"], first["cells"][0]["frames"])
@@ -228,7 +229,8 @@ class Failures(Corun):
 
     def test_sessions(self):
         """Foreground and background lead sessions of their own; only the fixed one is lowered."""
-        if not Path("/proc/self/autogroup").exists():
+        switch = Path("/proc/sys/kernel/sched_autogroup_enabled")
+        if not switch.exists() or switch.read_text().strip() != "1":
             self.skipTest("there are no autogroups here")
         running = self.start(*self.arguments("plain-idle,plain-idle-fixed", "--seconds", 20))
         pids = self.everyone(running)
@@ -266,6 +268,14 @@ class Mistakes(Corun):
         self.refused(*model, "--prompts", self.folder(), words=("no prompts",), code=2)
         self.refused(*model, "--placement", "half", words=("--placement",))
         self.refused(*model, "--seconds", "0", words=("--seconds",))
+        self.refused(*model, "--report", words=("--log",))
+        self.refused(*model, "--report", "--log", "/no/such/log", words=("/no/such/log",))
+        self.refused(*model, "--foreground-cpu", 4000, words=("4000",))
+        core = max(os.sched_getaffinity(0))
+        self.refused(*model, "--foreground-cpu", core, "--cpu", core, words=(f"core {core}",))
+        peer = ("--strategies", "peer:http://127.0.0.1:1")
+        self.refused(*model, *peer, "--raw", words=("--raw",))
+        self.refused(*model, *peer, "--synthetic-acceptance", "0.5", words=("--synthetic-acceptance",))
         self.refused(*self.arguments("spec:draft=self:layers=99")[2:], words=("layers",), code=2)
 
 

@@ -272,11 +272,11 @@ static void test_cell(void **state) {
     /* Frames of 1..50, 1..30 and 1..20 ms: 60 of them are up to 20, 90 up to 40, 95 up to 45, 99 up to 49. */
     assert_true(c.frame_ms.p50 == 17 && c.frame_ms.p95 == 45 && c.frame_ms.p99 == 49);
     assert_true(c.fg_latency_ns == 90);
-    assert_true(c.ttft_ms.p50 == 10 && c.ttft_ms.p95 == 20 && c.ttft_ms.p99 == 30);
+    assert_true(c.ttft_ms.p50 == 10 && c.ttft_ms.p95 == 12 && c.ttft_ms.p99 == 12);
     assert_true(c.itl_ms.p50 == 0 && c.itl_ms.p99 == 0);
     assert_true(c.has_background && c.has_engine);
     assert_near(c.weights_gbs, 3, 1e-15); /* 60 GB in the 20 s of the two runs that have an engine */
-    assert_near(c.cpu_s, 0.8, 1e-15);
+    assert_near(c.cpu_s, 16, 1e-12);
     assert_true(c.longest_stretch_ms == 5);
     assert_true(c.speculation.passes == 15 && c.speculation.verify_ns[2] == 1500);
 
@@ -342,9 +342,16 @@ static void test_too_noisy(void **state) {
         {NAN, NAN, true}, {0, 1.5, false},   {0, 0, true}, {INFINITY, 3, false}, {2, 0, true},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const interval ratio = {rows[i].ratio, 0, 9, 3}, same = {rows[i].same, 0, 9, 3};
+        const interval ratio = {rows[i].ratio, 0, 9, 3};
+        const interval same = {rows[i].same, rows[i].same, rows[i].same, 3};
         if (corun_too_noisy(&ratio, &same) != rows[i].noisy) fail_msg("row %zu", i);
     }
+    /* What counts is how far from 1 the interval reaches. */
+    const interval ratio = {1.5, 1.2, 1.8, 8};
+    assert_true(corun_too_noisy(&ratio, &(interval){1, 0.6, 1.1, 8}));
+    assert_true(corun_too_noisy(&ratio, &(interval){1, 0.9, 1.6, 8}));
+    assert_false(corun_too_noisy(&ratio, &(interval){1.01, 0.8, 1.3, 8}));
+    assert_true(corun_too_noisy(&ratio, &(interval){1.01, NAN, NAN, 1}));
 }
 
 int main(void) {
