@@ -294,7 +294,7 @@ static int make_body(const peer_client *peer, const peer_request *r, char **out,
                              "content", r->prompt, "stream", 1, "stream_options", "include_usage", 1, "max_tokens",
                              (int)r->max_tokens, "temperature", (double)s->temperature, "top_k", (int)s->top_k, "top_p",
                              (double)s->top_p, "min_p", (double)s->min_p, "seed", (int)(s->seed & SEED_MASK),
-                             "cache_prompt", 0); /* llama.cpp's: each prefill is whole, as ours is */
+                             "cache_prompt", 1); /* llama.cpp's: common beginnings are kept, as ours are */
     *out = json_dumps(body, JSON_COMPACT);
     json_decref(body);
     return *out ? SERENO_OK : err_no_memory(err, "a request", size);

@@ -2,6 +2,8 @@
 import json
 import os
 import re
+import signal
+import socket
 import sys
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import support
 from support import ROOT, Case, Running, fake, path_with
 
 COMPARE = ROOT / "tools" / "peers" / "compare.py"
+COMPARE_CORUN = ROOT / "tools" / "peers" / "compare_corun.py"
 COMPARE_DECODE = ROOT / "tools" / "peers" / "compare_decode.py"
 LLAMA_DECODE = ROOT / "tools" / "peers" / "llama_decode.py"
 SETUP_LLAMA = ROOT / "tools" / "peers" / "setup-llama"
@@ -131,6 +134,77 @@ for line in sys.stdin:
         if behaviour == "llama-odd":
             answer["tok_s"] = float("nan")
     print(json.dumps(answer), flush=True)
+"""
+
+# Tunes, and says which runs it was asked for. Told to hang, it ends cleanly with the first Ctrl-C only.
+SERENO_CORUN = "#!" + sys.executable + COMMON + """
+import signal, urllib.request
+
+def option(name):
+    return sys.argv[sys.argv.index(name) + 1]
+
+def stop(*_):
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    log("stopping")
+    time.sleep(0.1)
+    log("stopped")
+    sys.exit(130)
+
+behaviour = os.environ.get("FAKE", "")
+match sys.argv[1:3]:
+    case ["--version"]:
+        print("sereno 9.9")
+    case ["bench", "corun"] if "--help" in sys.argv:
+        print("--json")
+    case ["convert", _]:
+        Path(option("-o")).write_text("model")
+    case ["foreground", name]:
+        log(" ".join(["tune", name, *sys.argv[3:]]))
+        attempts = log_file.read_text().count("tune " + name)
+        if behaviour == "tuning-hangs":
+            signal.signal(signal.SIGINT, stop)
+            hang()
+        if behaviour == "untunable" or attempts < 2:
+            sys.exit("the machine is too busy")
+        profiles = Path(os.environ["XDG_CONFIG_HOME"]) / "sereno/profiles"
+        profiles.mkdir(parents=True, exist_ok=True)
+        (profiles / f"{name}.ini").write_text("tuned")
+    case _:
+        report = "--report" in sys.argv
+        assert report == ("--json" in sys.argv)
+        log(("report " if report else "corun ") + option("--placement") + " " + option("--strategies"))
+        if behaviour == "hangs":
+            signal.signal(signal.SIGINT, stop)
+            hang()
+        if behaviour.startswith("exit"):
+            sys.exit(int(behaviour[4:]))
+        if behaviour == "server-dies" and not report:
+            url = option("--strategies").partition("peer:")[2]
+            try:
+                urllib.request.urlopen(url + "/die")
+            except OSError:
+                pass
+        print(json.dumps({"schema_version": 1, "arguments": sys.argv[1:]}) if report else "a table")
+"""
+LLAMA_SERVER = "#!" + sys.executable + COMMON + """
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+def option(name):
+    return sys.argv[sys.argv.index(name) + 1]
+
+class Handler(BaseHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+    def do_GET(self):
+        if self.path == "/die":
+            print("out of memory", file=sys.stderr, flush=True)
+            os._exit(3)
+        self.send_response(200)
+        self.end_headers()
+
+log(f"llama {option('--threads')} {sorted(os.sched_getaffinity(0))}")
+HTTPServer(("127.0.0.1", int(option("--port"))), Handler).serve_forever()
 """
 
 
@@ -333,6 +407,96 @@ class CompareDecode(Case):
     def test_misuse(self):
         for arguments in (("--repeats", 0), ("-n", 1), ("--prompts", "nobody")):
             self.assertIn("usage", self.compare(*arguments, code=2).err)
+
+
+class CompareCorun(Case):
+    def setUp(self):
+        self.place, self.out, self.home = self.folder(), self.folder() / "results", self.folder()
+        fake(self.place, "sereno", SERENO_CORUN)
+        fake(self.place, "llama-server", LLAMA_SERVER)
+        fake(self.place, "make-random-model", 'echo model > "$3"')
+        self.cores = sorted(os.sched_getaffinity(0))
+        self.tuning = f"tune social-1 --cpu {self.cores[-1]} --seconds 8 --tune native-jank=4"
+
+    def how(self, what, *more, behaviour=""):
+        """Its command and its environment."""
+        command = (COMPARE_CORUN, what, "--build", self.place, "--results", self.out, "--model",
+                   self.place / "small.gguf", "--llama", self.place / "llama-server", *more)
+        return command, support.clean_environment(XDG_CACHE_HOME=self.home, XDG_CONFIG_HOME=self.home, FAKE=behaviour)
+
+    def corun(self, what, *more, code=0, **how):
+        command, env = self.how(what, *more, **how)
+        result = self.execute(*command, code=code, env=env)
+        self.assertNotIn("Traceback", result.err)
+        return result
+
+    def log(self):
+        return (self.place / "log").read_text().splitlines()
+
+    def peer(self):
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            return "--peer", "--peer-port", s.getsockname()[1]
+
+    def test_results(self):
+        strategies = "native,native-again,plain,spec:batch=8"
+        self.assertIn("a table", self.corun("quick").out)
+        self.assertEqual(self.log(), [self.tuning] * 2 + [f"corun split {strategies}", f"report split {strategies}"])
+        document, text = sorted(self.out.iterdir())
+        self.assertIn("a table", text.read_text())
+        cell, = self.document(document.read_text())["cells"]
+        self.assertEqual(cell["arguments"][-2:], ["--json", "--report"])
+        self.corun("quick")
+        self.assertEqual([line.split()[0] for line in self.log()[4:]], ["corun", "report"], "tuned once more")
+
+    def test_nothing_is_measured_untuned(self):
+        result = self.corun("quick", behaviour="untunable", code=1)
+        self.assertEqual(self.log(), [self.tuning] * 3)
+        self.assertIn("social-1 could not be tuned to this machine in 3 attempts", result.err)
+        self.assertFalse(self.out.exists())
+
+    def test_signals(self):
+        """To this program alone: sereno is told once, and waited for."""
+        for behaviour in ("hangs", "tuning-hangs"):
+            for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)):
+                with self.subTest(behaviour, number=number):
+                    self.setUp()
+                    os.mkfifo(self.place / "hanging")
+                    command, env = self.how("quick", behaviour=behaviour)
+                    running = Running([str(a) for a in command], env=env)
+                    self.addCleanup(running.close)
+                    child = int((self.place / "hanging").read_text())
+                    running.process.send_signal(number)
+                    self.assertEqual(running.finish().code, code)
+                    self.assertEqual(self.log()[-2:], ["stopping", "stopped"])
+                    self.assertRaises(ProcessLookupError, os.kill, child, 0)
+                    self.assertFalse(self.out.exists())
+
+    def test_failures_of_sereno(self):
+        self.assertIn("ends with 2; if its log was made with other settings, --fresh", self.corun(
+            "quick", behaviour="exit2", code=1).err)
+        self.assertNotIn("--fresh", self.corun("quick", behaviour="exit1", code=1).err)
+
+    def test_the_peer_has_the_cores_of_the_llm(self):
+        for what, wanted in (("frontier", f"llama 1 [{self.cores[0]}]"),
+                             ("shared", f"llama {len(self.cores)} {self.cores}")):
+            with self.subTest(what):
+                self.setUp()
+                self.corun(what, *self.peer())
+                log = self.log()
+                self.assertEqual([line for line in log if line.startswith("llama")], [wanted])
+                self.assertEqual(["peer:http://127.0.0.1:" in line for line in log if line.startswith("corun")],
+                                 [True, False][:1 if what == "shared" else 2])
+
+    def test_a_server_that_ends_is_a_failure(self):
+        result = self.corun("shared", *self.peer(), behaviour="server-dies", code=1)
+        self.assertIn("llama-server ends with 3: out of memory", result.err)
+        self.assertIn("llama.cpp's server ended while it was needed", result.err)
+        self.assertFalse(self.out.exists())
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            result = self.corun("shared", "--peer", "--peer-port", taken.getsockname()[1], code=1)
+        self.assertIn("cannot be had: Address already in use", result.err)
+        self.assertIn("did not start", result.err)
 
 
 class RealLlamaDecode(Case):

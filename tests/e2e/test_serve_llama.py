@@ -2,6 +2,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -29,6 +30,8 @@ if behaviour == "broken":
     sys.exit("a long story\\n\\n" + os.environ["HOME"] + "/broken.gguf is no model")
 if behaviour == "stubborn":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if behaviour == "replaced" and os.fork():
+    signal.pause()
 asked = 0
 
 class Handler(BaseHTTPRequestHandler):
@@ -41,6 +44,14 @@ class Handler(BaseHTTPRequestHandler):
         if self.path == "/die":
             print("out of memory", file=sys.stderr, flush=True)
             os.abort()
+        if behaviour == "replaced":  # the one that was started has ended before another answers
+            started = os.getppid()
+            os.kill(started, signal.SIGKILL)
+            while os.getppid() == started:
+                os.sched_yield()
+            self.send_response(200)
+            self.end_headers()
+            os._exit(0)
         self.send_response(200 if asked > 2 and behaviour != "loading" else 503)
         self.end_headers()
         alive.write("asked\\n")
@@ -146,8 +157,25 @@ class ServeLlama(Case):
         self.assertEqual(running.process.wait(support.TIMEOUT_S), 1)
         self.assertIn("llama-server ends with -6: out of memory", self.assert_ended(running, code=1).err)
 
+    def test_a_port_that_is_taken(self):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            running = self.start("good", "--port", taken.getsockname()[1])
+            self.assertEqual(running.process.wait(support.TIMEOUT_S), 1)
+        result = running.finish()
+        self.assertEqual(result.out, "")
+        self.assertRegex(result.err, r"^serve-llama: port \d+ cannot be had: Address already in use\n$")
+        self.assertFalse((self.place / "about").exists(), "the server was started")
+
+    def test_another_answers_in_its_place(self):
+        running = self.start("replaced")
+        self.assertEqual(running.process.wait(support.TIMEOUT_S), 1)
+        result = self.assert_ended(running, code=1)
+        self.assertEqual(result.out, "")
+        self.assertIn("llama-server ends with -9", result.err)
+
     def test_misuse(self):
-        self.assertIn("usage", self.execute(SERVE_LLAMA, "m.gguf", "--threads", 0, code=2).err)
+        for wrong in (("--threads", 0), ("--port", 0), ("--port", 65536)):
+            self.assertIn("usage", self.execute(SERVE_LLAMA, "m.gguf", *wrong, code=2).err)
         running = self.start("good", "--llama", self.place / "nowhere")
         self.assertEqual(running.process.wait(support.TIMEOUT_S), 1)
         self.assertIn("nowhere", running.finish().err)

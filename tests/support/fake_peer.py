@@ -103,7 +103,7 @@ class Handler(BaseHTTPRequestHandler):
         r = self.request_body
         wanted = {"model": "some model", "messages": [{"role": "user", "content": 'Say "é"\n'}], "stream": True,
                   "stream_options": {"include_usage": True}, "max_tokens": 3, "temperature": 0.75, "top_k": 40,
-                  "top_p": 0.5, "min_p": 0.25, "seed": 5, "cache_prompt": False}
+                  "top_p": 0.5, "min_p": 0.25, "seed": 5, "cache_prompt": True}
         wrong = [k for k in wanted.keys() | r.keys() if r.get(k) != wanted.get(k) or type(r.get(k)) is not FIELDS[k]]
         if wrong:
             self.answer(400, "application/json", json.dumps({"error": {"message": f"wrong: {wrong}"}}).encode())

@@ -268,7 +268,9 @@ def option_parser(description):
 
 def finish(name, compare, options):
     """Exit code of the program."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as an exception, so that children are ended
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # nohup
+            signal.signal(number, lambda n, _: sys.exit(128 + n))  # as an exception, so that children are ended
     try:
         return compare(options)
     except Failure as problem:

@@ -11,17 +11,22 @@ import json
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from common import (ROOT, PEERS, Failure, Sereno, begin_results, cached_model, default_model, finish, lines_about_us,
-                    option_parser, parse, run, say, write_all)
+from common import (ROOT, PEERS, Failure, Sereno, begin_results, cached_model, default_model, end, finish,
+                    lines_about_us, option_parser, parse, run, say, write_all)
 
 NATIVE_JANK = 4
+TUNINGS = 3   # attempts
+TUNING_S = 8  # of a round of these
+INTERRUPTED, WRONG_USAGE = 130, 2  # exit codes of sereno
 ACCEPTANCE = "0.7,0.65,0.6,0.55,0.5:ngram=0.35"
 PEER_PORT = 18484  # always the same: it is part of the strategy's name, and so of the log
+SERVER_END_S = 20
 BASIC = "native,native-again,plain"
 HEADLINE = "native,native-again,spin,plain,spec:batch=8"
 QUICK_ONES = "native,native-again,plain,spec:batch=8"
@@ -44,18 +49,43 @@ USUAL = ["--seconds", "5", "--warm-up", "1", "--repeats", "6"]
 
 # ---- What it takes ----
 
+def cores():
+    """Of this process. Split placement: the last is the foreground's, the first the LLM's, as in sereno."""
+    return sorted(os.sched_getaffinity(0))
+
+
+def watch_sereno(command, stdout):
+    """Its exit code and output; its words are seen. When this program is stopped, it is told, and waited for."""
+    # In a session of its own: else it got a terminal's Ctrl-C twice, and with the second it does not clean up.
+    process = subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=stdout, text=True,
+                               start_new_session=True)
+    try:
+        text, _ = process.communicate()
+    except (KeyboardInterrupt, SystemExit):
+        try:
+            process.send_signal(signal.SIGINT)
+            process.communicate()
+        finally:  # this program was stopped once more
+            end(process)
+        raise
+    if process.returncode == INTERRUPTED:
+        raise KeyboardInterrupt
+    return process.returncode, text
+
+
 def random_model(build, shape, kind):
     return cached_model(f"random-{shape}-{kind}", "make-random-model",
                         lambda path: [build / "make-random-model", shape, kind, path])
 
 
-def models(build, setting):
+def models(options, setting):
     """Target and the options of its draft."""
+    build = options.build
     if setting == "synthetic":
         return random_model(build, "1b", "q4_0"), ["--draft", str(random_model(build, "135m", "q4_0")), "--raw",
                                                    "--synthetic-acceptance", ACCEPTANCE]
-    origin = default_model()
-    target = cached_model("smollm2-135m-instruct.q4_1-as-f16", "sereno convert",
+    origin = options.model or default_model()
+    target = cached_model(f"{Path(origin).stem.lower()}-as-f16", "sereno convert",
                           lambda path: [build / "sereno", "convert", "-m", origin, "--type", "f16", "-o", path])
     return target, ["--draft", "self:int4"]
 
@@ -64,21 +94,24 @@ def tune(sereno, foregrounds):
     """Once a machine: a tuned profile stays as it is."""
     places = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "sereno/profiles"
     for name in foregrounds.split(","):
-        for _ in range(3):
-            if "/" in name or (places / f"{name}.ini").exists():
-                break
+        attempts = 0
+        while "/" not in name and not (places / f"{name}.ini").exists():
+            if attempts == TUNINGS:
+                raise Failure(f"{name} could not be tuned to this machine in {TUNINGS} attempts; why is above. Jank of "
+                              "an untuned one would say nothing")
+            attempts += 1
             say(f"tuning {name} to this machine, with nothing beside it")
-            subprocess.run([sereno, "foreground", name, "--cpu", str(os.cpu_count() - 1), "--tune",
-                            f"native-jank={NATIVE_JANK}"], stdout=sys.stderr, check=False)
+            watch_sereno([sereno, "foreground", name, "--cpu", cores()[-1], "--seconds", TUNING_S, "--tune",
+                          f"native-jank={NATIVE_JANK}"], stdout=sys.stderr)
 
 
 class Server:
     """llama.cpp's server for one model and one placement, while it is needed."""
 
-    def __init__(self, model, placement):
-        threads, cpus = (1, "0") if placement == "split" else (os.cpu_count(), None)
-        command = [PEERS / "serve-llama", model, "--threads", threads, "--port", PEER_PORT]
-        command += ["--cores", cpus] if cpus else []
+    def __init__(self, options, model, placement):
+        command = [PEERS / "serve-llama", model, "--port", options.peer_port]
+        command += (["--threads", 1, "--cores", cores()[0]] if placement == "split" else ["--threads", len(cores())])
+        command += ["--llama", shlex.join(options.llama)] if options.llama else []
         # It ends when its standard input does.
         self.process = subprocess.Popen(list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         text=True, start_new_session=True)
@@ -89,13 +122,15 @@ class Server:
             raise Failure("llama.cpp's server did not start; what it said is above")
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, kind, *_):
         self.process.stdin.close()
         try:
-            self.process.wait(timeout=20)
+            self.process.wait(timeout=SERVER_END_S)
         except subprocess.TimeoutExpired:
-            self.process.kill()
+            end(self.process)
         self.process.stdout.close()
+        if self.process.returncode and not kind:
+            raise Failure("llama.cpp's server ended while it was needed; what it said is above")
 
 
 # ---- A cell ----
@@ -104,23 +139,17 @@ def bench(options, name, cell, log, more, strategies):
     """Its text and its JSON."""
     setting, placement, foregrounds, _, frames = cell
     sereno = options.build / "sereno"
-    target, draft = models(options.build, setting)
+    target, draft = models(options, setting)
     command = [sereno, "bench", "corun", "-m", target, *draft, "--placement", placement, "--foreground", foregrounds,
                "--strategies", strategies, "--log", log, "--min-frames", options.frames or frames, *more,
                "--prompts", ROOT / "bench/prompts"]
-    command = list(map(str, command))
     say(f"{name}: {setting}, {placement}")
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
-    try:
-        text, _ = process.communicate()
-    except KeyboardInterrupt:
-        process.wait()  # it got the same Ctrl-C, and cleans up
-        raise
-    if process.returncode == 130:
-        raise KeyboardInterrupt
-    if process.returncode:
-        raise Failure(f"sereno bench corun ends with {process.returncode}")
-    return text, parse("sereno", run("sereno", [*command, "--json"]))
+    code, text = watch_sereno(command, stdout=subprocess.PIPE)
+    if code:
+        hint = "; if its log was made with other settings, --fresh forgets it" if code == WRONG_USAGE else ""
+        raise Failure(f"sereno bench corun ends with {code}{hint}")
+    # Only from the log: measured again, it would not be what the text says.
+    return text, parse("sereno", run("sereno", list(map(str, [*command, "--json", "--report"]))))
 
 
 def run_cell(options, name, cell, folder):
@@ -129,7 +158,7 @@ def run_cell(options, name, cell, folder):
     log = folder / f"{name}-{setting}-{placement}.jsonl"
     more = QUICK if name == "quick" else USUAL
     if setting == "real" and options.peer and name != "quick":
-        with Server(models(options.build, setting)[0], placement) as server:
+        with Server(options, models(options, setting)[0], placement) as server:
             return bench(options, name, cell, log, more, f"{strategies},peer:{server.url}")
     return bench(options, name, cell, log, more, strategies)
 
@@ -169,7 +198,10 @@ def main():
     parser.add_argument("--frames", type=int, metavar="N", help="frames of each strategy (default: 20000 in headline "
                         "cells, 5000 in others)")
     parser.add_argument("--fresh", action="store_true", help="forget what the logs hold")
+    parser.add_argument("--model", metavar="PATH", help="GGUF file for real text (default: smollm2-135m)")
     parser.add_argument("--peer", action="store_true", help="llama.cpp's server too, where the text is real")
+    parser.add_argument("--peer-port", type=int, default=PEER_PORT, metavar="N",
+                        help="of that server; logs tell its runs apart by it (default: %(default)s)")
     parser.add_argument("--results", type=Path, default=ROOT / "bench/results", metavar="FOLDER",
                         help="where results go (default: bench/results)")
     sys.exit(finish("compare_corun", compare, parser.parse_args()))
