@@ -519,6 +519,5 @@ int cmd_bench_corun(int argc, char **argv) {
     const command_line cl = {"sereno bench corun", "what a foreground and an LLM do to each other, by strategy", "",
                              words, options};
     int n = options_parse(&cl, argc, argv, NULL, 0);
-    if (n < 0) return n == PARSED_HELP ? 0 : EXIT_USAGE;
-    return run_bench(&cl, &a);
+    return n >= 0 ? run_bench(&cl, &a) : n == PARSED_HELP ? 0 : EXIT_USAGE;
 }

@@ -110,7 +110,7 @@ class Results(Corun):
         cells, document, _ = self.corun("native,plain-idle,plain-idle-fixed,spec:draft=self:int4", "--placement",
                                         "shared", "--synthetic-acceptance", "0.7,0.5", "--load", "sporadic")
         settings = document["settings"]
-        self.assertEqual((settings["setting"], settings["placement"], settings["load"]),
+        self.assertEqual((settings["setting"], settings["placement"], settings["background"]["load"]),
                          ("synthetic", "shared", "sporadic"))
         for cell in cells.values():
             self.assertIsNone(cell["error"], cell)
@@ -238,6 +238,13 @@ class Failures(Corun):
             self.assertEqual(os.getsid(pid), pid)
         wait_until(lambda: sorted(re.search(r"nice (\d+)", Path(f"/proc/{pid}/autogroup").read_text())[1]
                                   for pid in pids) == ["0", "0", "19"], "one is lowered")
+        front, last = self.foreground_of(running), max(os.sched_getaffinity(0))
+        self.assertEqual(os.sched_getaffinity(front), {last})
+        for pid in pids - {front}:
+            self.assertNotIn(last, os.sched_getaffinity(pid))
+            self.assertEqual(os.sched_getscheduler(pid), os.SCHED_IDLE)
+        self.assertEqual(os.sched_getscheduler(front), os.SCHED_OTHER)
+        self.assertNotIn(last, os.sched_getaffinity(running.process.pid))
         running.interrupt()
         self.assertEqual(running.finish().code, 130)
 
