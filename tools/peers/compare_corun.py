@@ -29,7 +29,6 @@ PEER_PORT = 18484  # always the same: it is part of the strategy's name, and so 
 SERVER_END_S = 20
 BASIC = "native,native-again,plain"
 HEADLINE = "native,native-again,spin,plain,spec:batch=8"
-QUICK_ONES = "native,native-again,plain,spec:batch=8"
 FRONTIER = (BASIC + ",spec,spec:batch=4,spec:batch=8,spec:batch=16"
             ",freq-limit:factor=1.5,freq-limit:factor=2,freq-limit:factor=3"
             ",chunk-sleep:us=500,chunk-sleep:us=1000,chunk-sleep:us=2000,hint,hint:frame=verify:batch=8")
@@ -41,9 +40,9 @@ CELLS = {
                  ("synthetic", "shared", "social-1", SHARED, 20000)],
     "frontier": [("real", "split", "social-1", FRONTIER, 5000), ("synthetic", "split", "social-1", FRONTIER, 5000)],
     "shared": [("real", "shared", "social-1", SHARED, 5000)],
-    "quick": [("real", "split", "social-1", QUICK_ONES, 0)],
+    "quick": [("real", "split", "social-1", HEADLINE, 0)],
 }
-QUICK = ["--seconds", "2.5", "--warm-up", "0.5", "--repeats", "8"]
+QUICK = ["--seconds", "2.5", "--warm-up", "0.5", "--repeats", "7"]
 USUAL = ["--seconds", "5", "--warm-up", "1", "--repeats", "6"]
 
 
