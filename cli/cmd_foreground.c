@@ -22,7 +22,7 @@
 
 enum {
     BUFFER_BYTES = 1 << 19, /* of frames not written yet: well over a second of them */
-    TUNE_ROUNDS = 4,
+    TUNE_ROUNDS = 9,
     CHECK_ROUNDS = 3, /* the check is so many times as long as a round */
 };
 
@@ -415,7 +415,7 @@ int cmd_foreground(int argc, char **argv) {
          &a.has_cpu},
         {OPTION_TEXT, "--tune", "GOAL", &a.tune,
          "native-jank=P: find how much work makes P percent of the frames janky on this machine, with nothing beside "
-         "it, and keep that profile: from then on PROFILE means the tuned one. 4 rounds, and a check of three times "
+         "it, and keep that profile: from then on PROFILE means the tuned one. 9 rounds, and a check of three times "
          "the length",
          0, 0, NULL, NULL},
         COMMON_OPTIONS(a.common),

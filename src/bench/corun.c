@@ -214,7 +214,8 @@ static int64_t frames_of(const bench *b, const char *strategy, const char *foreg
     int failures = 0;
     for (int i = 0; i < b->runs->n; i++) {
         const corun_run *r = &b->runs->list[i];
-        if (corun_runs_find(b->runs, strategy, foreground, r->repeat) != r) continue;
+        if (strcmp(r->strategy, strategy) != 0 || strcmp(r->foreground, foreground) != 0) continue;
+        if (corun_runs_find(b->runs, strategy, foreground, r->repeat) != r) continue; /* it was made again */
         if (r->batch == b->batch) failures = r->error[0] ? failures + 1 : 0;
         frames += r->error[0] ? 0 : r->n_frames;
     }

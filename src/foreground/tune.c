@@ -44,25 +44,43 @@ static bool is_fixed(double scale_a, const tune_run *a, double scale_b, const tu
     return scales >= far_apart && times < alike;
 }
 
-int tune_profile(profile *p, const tune_options *o, tune_result *out, sereno_error *err) {
-    assert(o->native_jank > 0 && o->native_jank < 1 && o->rounds > 0);
-    profile tuned = *p;
+/* Moves the scale round by round; *scales: what each of them came to. */
+static int move_scale(profile *tuned, const tune_options *o, double *scales, sereno_error *err) {
     tune_run first = {0}, run = {0};
-    double first_scale = (double)p->scale;
+    double first_scale = (double)tuned->scale;
     for (int round = 0; round < o->rounds; round++) {
-        int status = run_once(&tuned, o, o->seconds, &run, err);
+        int status = run_once(tuned, o, o->seconds, &run, err);
         if (status) return status;
-        double scale = (double)tuned.scale;
+        double scale = (double)tuned->scale;
         if (round == 0) first = run;
         if (o->progress) o->progress(o->ctx, round, scale, run.jank);
         if (!(run.quantile > 0) || is_fixed(first_scale, &first, scale, &run)) {
             return err_set(err, SERENO_ERR_INVALID,
                            "frames of '%s' do not take longer when there is more work (scale %.4g: %.3g of a period)",
-                           p->name, scale, run.quantile);
+                           tuned->name, scale, run.quantile);
         }
-        tuned.scale = (float)fmin(fmax(scale / run.quantile, PROFILE_SCALE_MIN), PROFILE_SCALE_MAX);
+        scales[round] = fmin(fmax(scale / run.quantile, PROFILE_SCALE_MIN), PROFILE_SCALE_MAX);
+        tuned->scale = (float)scales[round];
     }
-    int status = run_once(&tuned, o, o->check_seconds, &run, err);
+    return SERENO_OK;
+}
+
+int tune_profile(profile *p, const tune_options *o, tune_result *out, sereno_error *err) {
+    assert(o->native_jank > 0 && o->native_jank < 1 && o->rounds > 0);
+    profile tuned = *p;
+    tune_run run = {0};
+    double *scales = malloc((size_t)o->rounds * sizeof *scales);
+    if (!scales) return err_no_memory(err, "scales", (size_t)o->rounds * sizeof *scales);
+    int status = move_scale(&tuned, o, scales, err);
+    if (!status) {
+        /* A machine has better and worse moments, so the last word is that of most rounds but the first few, which may
+         * have begun far away. */
+        int away = o->rounds / 3;
+        samples_sort(scales + away, (size_t)(o->rounds - away));
+        tuned.scale = (float)samples_quantile(scales + away, (size_t)(o->rounds - away), 0.5);
+        status = run_once(&tuned, o, o->check_seconds, &run, err);
+    }
+    free(scales);
     if (status) return status;
     if (o->progress) o->progress(o->ctx, o->rounds, (double)tuned.scale, run.jank);
     p->scale = tuned.scale;

@@ -1,7 +1,7 @@
 /*
  * Finds the scale at which a profile janks in so many of its frames on this machine with nothing beside it. Work is
  * nearly proportional to the scale: so the scale is moved by the quotient of the frame's time budget and the quantile
- * of what frames took, a few times over, and then checked in a longer run. Thread: one.
+ * of what frames took, a few times over; the median of where that led is checked in a longer run. Thread: one.
  */
 #ifndef FOREGROUND_TUNE_H
 #define FOREGROUND_TUNE_H
