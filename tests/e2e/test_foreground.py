@@ -238,7 +238,7 @@ class Tuning(Foreground):
         if not result:
             return
         document = self.document(result.out)
-        self.assertEqual(len(document["rounds"]), 5)
+        self.assertEqual(len(document["rounds"]), 10)
         self.assertEqual(document["wanted"], 0.5)
         self.assertEqual(document["jank"], document["rounds"][-1]["jank"])
         self.assertIs(document["reached"], 0.25 <= document["jank"] <= 0.75)

@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 
 from common import (ROOT, PEERS, Failure, Sereno, begin_results, cached_model, default_model, end, finish,
-                    lines_about_us, option_parser, parse, run, say, write_all)
+                    lines_about_us, option_parser, parse, run, say, without_places, write_all)
 
 NATIVE_JANK = 4
 TUNINGS = 3   # attempts
@@ -178,7 +178,7 @@ def compare(options):
                 log.unlink(missing_ok=True)
             text, document = run_cell(options, options.what, cell, folder)
             print(text, flush=True)
-            lines += ["", text.rstrip()]
+            lines += ["", without_places(text.rstrip())]
             results["cells"].append(document)
     finally:
         if scratch:
@@ -186,7 +186,7 @@ def compare(options):
     if options.results:
         stem = options.results / f"corun-{options.what}-{now.strftime('%Y%m%d-%H%M%S')}"
         write_all({stem.with_suffix(".txt"): "\n".join(lines) + "\n",
-                   stem.with_suffix(".json"): json.dumps(results, indent=1) + "\n"})
+                   stem.with_suffix(".json"): without_places(json.dumps(results, indent=1)) + "\n"})
         say(f"results are in {shlex.quote(os.path.relpath(stem))}.txt and .json")
     return 0
 
