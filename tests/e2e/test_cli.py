@@ -29,7 +29,7 @@ OPTIONS = {
     "tokenize": {"-m": 1, "--model": 1, "-f": 1, "--file": 1, "--no-parse-special": 0, "--no-bos": 0,
                  "--no-eos": 0, "--ids": 0},
     "convert": {"-m": 1, "--model": 1, "--type": 1, "-o": 1, "--output": 1, "--force": 0},
-    "foreground": {"--list": 0, "--seconds": 1, "--fps": 1, "--cpu": 1, "--tune": 1},
+    "foreground": {"--list": 0, "--seconds": 1, "--fps": 1, "--cpu": 1, "--first-frame": 1, "--tune": 1},
 }
 # Keys of `run --json` and the type of each (a dict: an object with at least these).
 RUN_KEYS = {
@@ -1072,7 +1072,7 @@ class Setup(Case):
         self.assertEqual(self.setup_for("build", code=1).err.splitlines()[-1], install + "cmake")
         fake(self.path, "pkg-config", "exit 1")
         self.assertEqual(self.setup_for("build", code=1).err.splitlines()[-1],
-                         install + "cmake libpcre2-dev libjansson-dev libcmocka-dev")
+                         install + "cmake libpcre2-dev libjansson-dev libcurl4-openssl-dev libcmocka-dev")
         for name in self.LINT_TOOLS:
             (self.path / name).unlink()
         self.assertEqual(self.setup_for("lint", code=1).err.splitlines()[-1], install + " ".join(self.LINT_TOOLS))

@@ -276,7 +276,7 @@ class Mistakes(Corun):
         self.refused(*model, "--placement", "half", words=("--placement",))
         self.refused(*model, "--seconds", "0", words=("--seconds",))
         self.refused(*model, "--report", words=("--log",))
-        self.refused(*model, "--report", "--log", "/no/such/log", words=("/no/such/log",))
+        self.refused(*self.arguments("native")[2:], "--report", "--log", "/no/such/log", words=("/no/such/log",))
         self.refused(*model, "--foreground-cpu", 4000, words=("4000",))
         core = max(os.sched_getaffinity(0))
         self.refused(*model, "--foreground-cpu", core, "--cpu", core, words=(f"core {core}",))

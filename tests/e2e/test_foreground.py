@@ -267,7 +267,7 @@ class Tuning(Foreground):
         result = self.tune("native-jank=50%")
         if result:
             lines = re.findall(r"(?m)^(?:round \d|check): +scale [\d.]+, [\d.]+ % janky$", result.out)
-            self.assertEqual(len(lines), 5, result)
+            self.assertEqual(len(lines), 10, result)
 
     def test_too_short(self):
         self.refused_tuning("--seconds", 0.06, word="at least 20")

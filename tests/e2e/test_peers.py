@@ -439,7 +439,7 @@ class CompareCorun(Case):
             return "--peer", "--peer-port", s.getsockname()[1]
 
     def test_results(self):
-        strategies = "native,native-again,plain,spec:batch=8"
+        strategies = "native,native-again,spin,plain,spec:batch=8"
         self.assertIn("a table", self.corun("quick").out)
         self.assertEqual(self.log(), [self.tuning] * 2 + [f"corun split {strategies}", f"report split {strategies}"])
         document, text = sorted(self.out.iterdir())
