@@ -22,7 +22,23 @@ static const uint32_t reply_magic = 0x5e2e0b65;
 
 /* ---- Its side ---- */
 
-static int run_spinners(const background_wiring *w, const corun_window *window);
+static void *spin(void *window) {
+    corun_load_spin(window);
+    return NULL;
+}
+
+static void run_spinners(const background_wiring *w, const corun_window *window) {
+    corun_window spun = *window;
+    pthread_t threads[SPINNERS_MAX];
+    int n = 0;
+    while (n < w->n_threads - 1 && n < SPINNERS_MAX && thread_start(&threads[n], spin, &spun) == 0) {
+        n++;
+    }
+    spin(&spun);
+    for (int i = 0; i < n; i++) {
+        pthread_join(threads[i], NULL);
+    }
+}
 
 /* An opened background: of these, what its kind needs. */
 typedef struct opened {
@@ -53,7 +69,7 @@ static int run_order(const background *b, const opened *o, const background_orde
         return corun_load_engine(o->engine, w->tokenizer, w->speculation(w->ctx, order->strategy), &s->pacing,
                                  w->synthetic, w->signal, w->requests, &order->window, out, err);
     case LOAD_PEER: return corun_load_peer(o->peer, w->requests, &order->window, out, err);
-    default: return run_spinners(w, &order->window);
+    default: run_spinners(w, &order->window); return SERENO_OK;
     }
 }
 
@@ -71,25 +87,6 @@ static int background_main(void *ctx) {
         go_on = pipe_write_all(b->answers_fd, &r, sizeof r);
     }
     return 0;
-}
-
-static void *spin(void *window) {
-    corun_load_spin(window);
-    return NULL;
-}
-
-static int run_spinners(const background_wiring *w, const corun_window *window) {
-    corun_window spun = *window;
-    pthread_t threads[SPINNERS_MAX];
-    int n = 0;
-    while (n < w->n_threads - 1 && n < SPINNERS_MAX && thread_start(&threads[n], spin, &spun) == 0) {
-        n++;
-    }
-    spin(&spun);
-    for (int i = 0; i < n; i++) {
-        pthread_join(threads[i], NULL);
-    }
-    return SERENO_OK;
 }
 
 /* ---- Our side ---- */

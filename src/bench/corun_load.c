@@ -9,6 +9,7 @@
 #include "rng.h"
 #include "samples.h"
 #include "sereno/clock.h"
+#include "sleep.h"
 #include "thread.h"
 
 enum { TTFT_MAX = 4096 };
@@ -90,13 +91,11 @@ static const corun_prompt *row_prompt(row *w, int32_t *max_tokens) {
 static bool row_wait(row *w) {
     uint64_t gap = w->requests->gap_ns, time = now();
     if (gap > 0) {
-        uint64_t due = w->next_ns > time ? w->next_ns : time;
-        if (w->n == 0) due = time;
+        uint64_t due = w->n > 0 && w->next_ns > time ? w->next_ns : time;
+        uint64_t until = due < w->window->end_ns ? due : w->window->end_ns;
         w->next_ns = due + gap / 2 + (rng_u64(&w->r) >> 11) % gap;
-        _Atomic uint32_t never = 0; /* nobody wakes it */
-        while (time < due && time < w->window->end_ns) {
-            futex_wait(&never, 0, (due < w->window->end_ns ? due : w->window->end_ns) - time);
-            time = now();
+        for (; time < until; time = now()) {
+            sleep_until_ns(until);
         }
     }
     return time < w->window->end_ns;

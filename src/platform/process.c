@@ -12,12 +12,12 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "errors.h"
 #include "procfs.h"
 #include "sereno/clock.h"
+#include "sleep.h"
 
 enum {
     LOOK_AGAIN_NS = 1000000, /* between looks at a process that is to end */
@@ -38,8 +38,8 @@ typedef struct failure {
     int step, reason; /* reason: errno */
 } failure;
 
-static void sleep_ns(long ns) {
-    nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
+static void sleep_ns(uint64_t ns) {
+    sleep_until_ns(sereno_now_ns(sereno_clock_system()) + ns);
 }
 
 static ssize_t read_again(int fd, void *out, size_t size) {

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "futex.h"
+#include "sleep.h"
 #include "support.h"
 
 /* What behaves is waited for for long, since a busy machine may keep it from running; what does not, only briefly. */
@@ -20,8 +20,7 @@ static const uint64_t ms = 1000000, period_ns = 5000000;
 /* ---- The foreground ---- */
 
 static void until(uint64_t time_ns) {
-    _Atomic uint32_t never = 0;
-    for (uint64_t now; (now = sereno_now_ns(sereno_clock_system())) < time_ns;) futex_wait(&never, 0, time_ns - now);
+    while (sereno_now_ns(sereno_clock_system()) < time_ns) sleep_until_ns(time_ns);
 }
 
 static volatile sig_atomic_t told;
