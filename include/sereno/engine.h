@@ -102,7 +102,11 @@ typedef struct sereno_engine_info {
     int32_t activation_bits; /* 8 or 16 */
     bool is_self_draft;      /* its sequences follow those of a target (sereno_engine_open_self_draft) */
     uint64_t weight_bytes;   /* packed weights */
-    uint64_t kv_bytes;       /* address space of the KV cache; memory is taken as it fills */
+    /* Memory that every pass streams, of which a probe may read any byte at any time; NULL: there is none to be shown.
+     */
+    const void *stream;
+    uint64_t stream_bytes;
+    uint64_t kv_bytes; /* address space of the KV cache; memory is taken as it fills */
 } sereno_engine_info;
 
 typedef struct sereno_engine sereno_engine;

@@ -14,6 +14,7 @@
 
 #include "sereno/clock.h"
 #include "sereno/engine.h"
+#include "sereno/governor.h"
 #include "sereno/sampler.h"
 #include "sereno/speculation.h"
 #include "sereno/text.h"
@@ -45,6 +46,7 @@ typedef struct sereno_request {
      * ends the draft of this step, any other is tried again. */
     sereno_observer observer;
     void *observer_ctx;
+    sereno_governing governing; /* who bounds it; asked at boundaries where the observer has said continue */
 } sereno_request;
 
 typedef struct sereno_quantiles {

@@ -36,7 +36,8 @@ static void share(native_engine *e, native_engine *target) {
     e->team = target->team;
     e->scratch = target->scratch;
     e->info = target->info;
-    e->info.weight_bytes = e->info.kv_bytes = 0;
+    e->info.weight_bytes = e->info.kv_bytes = e->info.stream_bytes = 0;
+    e->info.stream = NULL;
     e->info.is_self_draft = true;
     e->n_layers = target->n_layers;
 }
@@ -58,7 +59,8 @@ int sereno_engine_open_self_draft(sereno_engine *target, sereno_self_draft kind,
         (status = native_open_results(e, err))) {
         goto fail;
     }
-    e->info.weight_bytes = e->weights.packed.size;
+    e->info.weight_bytes = e->info.stream_bytes = e->weights.packed.size;
+    e->info.stream = e->weights.packed.data;
     native_claim(e, 0); /* where a timing writes */
     if ((status = native_open_plans(e, err))) goto fail;
     *out = &e->base;

@@ -1,0 +1,203 @@
+/*
+ * The governor: given what happens in a run, says how much of the machine the run may take until the next event, so
+ * that a foreground which shares the memory is not felt to stutter, and the run still keeps its guaranteed speed.
+ *
+ * Pure: sereno_governor_step reads no clock, allocates nothing, takes no lock and makes no system call; time is in the
+ * event. So it can be embedded beside any engine (QNN, Core ML, a simulator): tell it what happened, do what it says.
+ * The rest of sereno obeys it through sereno_governing (below).
+ *
+ * Guarantees: every decision lies in the ranges given here whatever the events are (time that goes back, NaN); only
+ * passes of plan DRAFT are ever abandoned; work done is at least 0.9 of the guarantee in every 10 s in which there was
+ * something to do, where the machine can do that much at all.
+ *
+ * Source: SERENO (OSDI 2026), "endogenous sensing", "control", "micro-sleeps", "selective batching", "policies". Gains
+ * and counts are not published; how ours were chosen is in docs/GOVERNOR.md.
+ *
+ * Thread: any, one at a time a governor.
+ */
+#ifndef SERENO_GOVERNOR_H
+#define SERENO_GOVERNOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "sereno/engine.h"
+#include "sereno/speculation.h"
+
+/* ---- What happened ---- */
+
+typedef enum sereno_event_kind {
+    SERENO_EVENT_SUBGRAPH,    /* a boundary: a subgraph has ended (slept_ns 0), or a sleep that was ordered there */
+    SERENO_EVENT_DRAFT_TOKEN, /* a pass of the draft model ended: with tokens = 1, or abandoned, with 0 */
+    SERENO_EVENT_PASS,        /* a verification pass of `batch` tokens ended */
+    SERENO_EVENT_TOKENS,      /* `tokens` were committed to the output */
+    SERENO_EVENT_PREFILL,     /* `tokens` of the prompt were computed */
+    SERENO_EVENT_BEGIN,       /* a request begins */
+    SERENO_EVENT_END,         /* it has ended, however */
+    SERENO_EVENT_PAUSE,       /* the user wants nothing to run; until */
+    SERENO_EVENT_RESUME,      /* here */
+    SERENO_EVENT_FRAME_BEGIN, /* a cooperating foreground begins a frame, due at deadline_ns */
+    SERENO_EVENT_FRAME_END,   /* and has ended it */
+    SERENO_EVENT_TICK,        /* nothing; time has passed, and there may be signals */
+    SERENO_EVENT_KINDS,
+} sereno_event_kind;
+
+/*
+ * What a boundary says about contention. Each signal is a ratio of a time to what it is when nothing else runs, with
+ * its slope: how much it rises, as a share, beside a foreground that streams all it can. NaN: there is no such signal
+ * now.
+ */
+typedef struct sereno_signals {
+    float stretch;       /* time of a weight-streaming subgraph / its baseline; the paper's contention score plus 1 */
+    float stretch_slope; /* > 0; below about 0.05 it says nothing and is left out */
+    float probe;         /* latency of dependent loads / their baseline */
+    float probe_slope;   /* > 0 */
+    float run_delay;     /* of the time lately, the share that compute threads waited for a core: 0 .. 1 */
+} sereno_signals;
+
+/* Without any signal. */
+SERENO_API sereno_signals sereno_no_signals(void);
+
+typedef struct sereno_event {
+    sereno_event_kind kind;
+    uint64_t now_ns;        /* of one clock; where it goes back, no time has passed */
+    sereno_plan_kind plan;  /* SUBGRAPH */
+    int32_t batch;          /* SUBGRAPH, PASS: tokens of the pass */
+    int32_t tokens;         /* DRAFT_TOKEN, TOKENS, PREFILL */
+    uint64_t slept_ns;      /* SUBGRAPH: as in sereno_boundary */
+    uint64_t deadline_ns;   /* FRAME_BEGIN */
+    sereno_signals signals; /* SUBGRAPH, TICK */
+} sereno_event;
+
+/* ---- What to do ---- */
+
+/* What the governor is about, for people: the strongest measure that is in force. */
+typedef enum sereno_mode {
+    SERENO_MODE_OPEN,       /* nothing contends */
+    SERENO_MODE_PREEMPT,    /* a burst of the foreground: drafts are abandoned, none is begun */
+    SERENO_MODE_BATCH,      /* contended for longer: verification in larger batches */
+    SERENO_MODE_SLEEP,      /* and sleeps between subgraphs */
+    SERENO_MODE_HOLD,       /* nothing runs, for a bounded time */
+    SERENO_MODE_YIELD,      /* the foreground wants cores, not memory: they are left to it */
+    SERENO_MODE_RELAXED,    /* short of the guarantee: the target is relaxed */
+    SERENO_MODE_UNGOVERNED, /* in debt: full speed until it is paid */
+    SERENO_MODE_PAUSED,     /* by the user */
+    SERENO_MODES,
+} sereno_mode;
+
+/* Name of a mode or an event ("open", "subgraph"); "?" for what is none. Static. */
+SERENO_API const char *sereno_mode_name(sereno_mode mode);
+SERENO_API const char *sereno_event_name(sereno_event_kind kind);
+
+typedef struct sereno_decision {
+    sereno_bounds bounds;  /* within which the planner decides, from the next token or pass on */
+    int32_t prefill_batch; /* tokens of the next prefill pass, at most: 1 .. SERENO_PREFILL_BATCH_MAX */
+    bool abandon;          /* SUBGRAPH of plan DRAFT: throw the pass away */
+    uint32_t sleep_us;     /* SUBGRAPH: rest so long, every compute thread parked, then report again; 0: go on.
+                            * 0 .. SERENO_SLEEP_US_MAX */
+    bool hold;             /* the sleep is part of a hold: only the probe runs in between */
+    sereno_mode mode;
+    float score;      /* estimated memory intensity of the foreground, 0 .. 1 */
+    uint64_t next_ns; /* at the latest then something should be reported (a TICK), should nothing happen before */
+} sereno_decision;
+
+enum { SERENO_SLEEP_US_MAX = 10000 };
+
+/* ---- Settings ---- */
+
+typedef enum sereno_policy {
+    SERENO_POLICY_THROUGHPUT, /* no governing */
+    SERENO_POLICY_BALANCED,   /* most of the jank away, faster than plain decoding */
+    SERENO_POLICY_UI_FIRST,   /* the foreground as if alone; what is left is the LLM's */
+    SERENO_POLICIES,
+} sereno_policy;
+
+SERENO_API const char *sereno_policy_name(sereno_policy policy);
+
+/* Every setting of the control laws by name; unit, range, defaults and meaning are in sereno_governor_keys. */
+typedef struct sereno_governor_params {
+    sereno_policy policy;
+    /* Score. */
+    double fast_us, slow_ms, drift_s;
+    /* A burst of the foreground. */
+    double burst_on, burst_off, burst_up, burst_down;
+    /* What it sets off. */
+    double preempt, hold_after_us, hold_max_us, hold_rest_us, frame_guard_us;
+    /* PI control of what lasts. */
+    double target, kp, ki;
+    double batch_max, batch_up, batch_down, batch_dwell_ms, sleep_from, sleep_max_us;
+    /* CPU-bound foregrounds. */
+    double cpu_delay, yield_us;
+    /* The guarantee. */
+    double min_tok_s, min_share, credit_s, relaxed_target;
+} sereno_governor_params;
+
+/* One setting, for --help, documentation and parsing. */
+typedef struct sereno_governor_key {
+    const char *name, *unit, *about;
+    double low, high;
+    double defaults[SERENO_POLICIES];
+    size_t offset; /* of the double in sereno_governor_params */
+} sereno_governor_key;
+
+/* All of them; ends with a row without a name. Static. */
+SERENO_API const sereno_governor_key *sereno_governor_keys(void);
+
+SERENO_API sereno_governor_params sereno_governor_defaults(sereno_policy policy);
+
+/* Sets one by name from text. SERENO_ERR_INVALID: there is no such key (all are named), it is not a number, or out of
+ * range (which is named); nothing has changed then. */
+SERENO_API int sereno_governor_set(sereno_governor_params *params, const char *key, const char *value,
+                                   sereno_error *err);
+
+/* What the guarantee is reckoned from. */
+typedef struct sereno_governor_limits {
+    double plain_tok_s;  /* speed of plain decoding with the machine to itself; > 0 */
+    double prefill_cost; /* of a prompt token, in tokens of plain decoding; 0 .. 1 */
+} sereno_governor_limits;
+
+/* ---- The governor ---- */
+
+typedef struct sereno_governor sereno_governor;
+
+/* SERENO_ERR_INVALID: a setting is out of range. On failure *out is NULL. */
+SERENO_API int sereno_governor_open(const sereno_governor_params *params, const sereno_governor_limits *limits,
+                                    sereno_governor **out, sereno_error *err);
+SERENO_API void sereno_governor_close(sereno_governor **governor);
+
+/* Takes note of an event and says what to do. */
+SERENO_API void sereno_governor_step(sereno_governor *governor, const sereno_event *event, sereno_decision *out);
+
+/* Of all that there was since it was opened. */
+typedef struct sereno_governor_stats {
+    uint64_t mode_ns[SERENO_MODES];        /* time by mode, while there was a request */
+    uint64_t preemptions, sleeps, holds;   /* drafts abandoned; sleeps ordered (those of holds left out); holds begun */
+    uint64_t sleep_ns, hold_ns;            /* time slept so */
+    uint64_t batch_changes;                /* of the smallest batch */
+    uint64_t passes_of[SERENO_BATCHES];    /* verification passes by batch 1, 2, 4 .. 32 */
+    double bucket_tokens, guarantee_tok_s; /* credit (below zero: debt), and the guarantee */
+    double score_p50, score_p95, score_p99;
+    /* From the first contended sample of a burst to the verdict that gave the memory free: drafts abandoned or held. */
+    double reaction_us_p50, reaction_us_p95, reaction_us_p99;
+    uint64_t reactions;
+} sereno_governor_stats;
+
+SERENO_API void sereno_governor_read(const sereno_governor *governor, sereno_governor_stats *out);
+
+/* ---- Governing a request ---- */
+
+/*
+ * Who is told of events by whoever runs requests, and decides. boundary: of SUBGRAPH, else NULL; whoever senses fills
+ * the event's signals from it. The decision holds until the next. step NULL: nobody governs. Thread: the engine's
+ * owner.
+ */
+typedef struct sereno_governing {
+    void (*step)(void *ctx, sereno_event *event, const sereno_boundary *boundary, sereno_decision *decision);
+    void *ctx;
+} sereno_governing;
+
+/* What holds where nobody governs: the widest bounds, no sleep. */
+SERENO_API sereno_decision sereno_ungoverned(void);
+
+#endif

@@ -1,0 +1,108 @@
+/*
+ * The sensor: makes a governor's signals from what an engine reports at its boundaries, against what is known of the
+ * machine when it is quiet; and a control: a sensor and a governor together, ready to govern requests.
+ *
+ * Signals: the time of weight-streaming subgraphs against their baseline (the paper's contention score); a probe, about
+ * eight dependent loads at random lines of the target's weights, timed between subgraphs for at most 0.5 % of the time;
+ * run delay of the compute threads (schedstat). Samples with a page fault or a deschedule are dropped and counted.
+ *
+ * Baselines are by plan, batch and subgraph: of a calibration, or else learned as it goes, as a low quantile of what is
+ * seen. Slopes are a calibration's, or those that ship.
+ *
+ * Thread: the engine's owner. Source: SERENO (OSDI 2026), "endogenous sensing"; docs/ARCHITECTURE.md, "Sensing".
+ */
+#ifndef SERENO_SENSOR_H
+#define SERENO_SENSOR_H
+
+#include "sereno/engine.h"
+#include "sereno/error.h"
+#include "sereno/frame_hint.h"
+#include "sereno/governor.h"
+
+/* ---- Calibration ---- */
+
+typedef struct sereno_calibration sereno_calibration;
+
+/* One subgraph of a plan at a batch. */
+typedef struct sereno_baseline {
+    sereno_plan_kind plan; /* DRAFT: of the draft model, where there is one; else VERIFY or PREFILL */
+    int32_t batch, subgraph, n_subgraphs;
+    float us;    /* when the machine is quiet */
+    float slope; /* how much longer it takes beside a streaming aggressor, as a share; 0: attention, which does not
+                    sense */
+} sereno_baseline;
+
+typedef struct sereno_calibrate_options {
+    double seconds;    /* about so long, at most; 1 .. 60; 0: 8 */
+    int aggressor_cpu; /* where the built-in streaming aggressor runs; -1: wherever it may */
+    bool (*progress)(void *ctx, uint64_t done, uint64_t total); /* false gives up (SERENO_ERR_ABANDONED); NULL */
+    void *ctx;
+} sereno_calibrate_options;
+
+/*
+ * Measures baselines and slopes of the target (sequence 0 is emptied) and of the draft, NULL if there is none. Where
+ * every core is one of ours the aggressor shares one. On failure *out is NULL.
+ */
+SERENO_API int sereno_calibrate(sereno_engine *target, sereno_engine *draft, const sereno_calibrate_options *options,
+                                sereno_calibration **out, sereno_error *err);
+
+/* From a file that sereno_calibration_save wrote, for these engines. SERENO_ERR_IO: it cannot be read;
+ * SERENO_ERR_FORMAT: it is none, or damaged; SERENO_ERR_INVALID: of another model, ISA, number of threads, cores or
+ * version. */
+SERENO_API int sereno_calibration_load(const char *path, const sereno_engine *target, const sereno_engine *draft,
+                                       sereno_calibration **out, sereno_error *err);
+SERENO_API int sereno_calibration_save(const sereno_calibration *c, const char *path, sereno_error *err);
+SERENO_API void sereno_calibration_close(sereno_calibration **c);
+
+typedef struct sereno_calibration_summary {
+    const sereno_baseline *baselines; /* borrowed from the calibration */
+    int32_t n_baselines;
+    double probe_ns, probe_slope; /* latency of a dependent load when quiet, and its slope; 0: no probe */
+    bool quiet;                   /* whether the machine was */
+    const char *remark;           /* what was not quiet and what was done about it; "" */
+} sereno_calibration_summary;
+
+SERENO_API sereno_calibration_summary sereno_calibration_describe(const sereno_calibration *c);
+
+/* ---- Sensor ---- */
+
+typedef struct sereno_sensor sereno_sensor;
+
+/* calibration: borrowed; NULL: passive, baselines are learned and slopes are those that ship. draft: NULL if none. */
+SERENO_API int sereno_sensor_open(sereno_engine *target, sereno_engine *draft, const sereno_calibration *calibration,
+                                  sereno_sensor **out, sereno_error *err);
+SERENO_API void sereno_sensor_close(sereno_sensor **sensor);
+
+/* Switches for experiments: the probe off. */
+SERENO_API void sereno_sensor_use_probe(sereno_sensor *sensor, bool use);
+
+/* Signals of a boundary. May probe: some microseconds, while no compute thread works. */
+SERENO_API sereno_signals sereno_sensor_read(sereno_sensor *sensor, const sereno_boundary *boundary);
+
+typedef struct sereno_sensor_stats {
+    uint64_t stretches, probes;              /* samples given */
+    uint64_t dropped_faults, dropped_delays; /* left out, since a page fault or a deschedule fell into them */
+    uint64_t probe_time_ns;
+    double probe_baseline_ns; /* as it is known now; 0: there is none */
+} sereno_sensor_stats;
+
+SERENO_API void sereno_sensor_stats_read(const sereno_sensor *sensor, sereno_sensor_stats *out);
+
+/* ---- Control ---- */
+
+typedef struct sereno_control {
+    sereno_sensor *sensor;     /* NULL: events have no signals but those that they bring */
+    sereno_governor *governor; /* all of these are borrowed */
+    /* Looked at in every event; a frame's begin and end become events of their own. NULL: no one gives hints. */
+    const sereno_frame_hint *hint;
+    bool in_frame; /* as last seen */
+    /* Told of every event and the answer to it, for traces. NULL: nobody. */
+    void (*on_decision)(void *ctx, const sereno_event *event, const sereno_boundary *boundary,
+                        const sereno_decision *decision);
+    void *ctx;
+} sereno_control;
+
+/* What requests are governed by; borrows the control. */
+SERENO_API sereno_governing sereno_control_governing(sereno_control *control);
+
+#endif
