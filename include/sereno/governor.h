@@ -65,6 +65,7 @@ typedef struct sereno_event {
     sereno_plan_kind plan;  /* SUBGRAPH */
     int32_t batch;          /* SUBGRAPH, PASS: tokens of the pass */
     int32_t tokens;         /* DRAFT_TOKEN, TOKENS, PREFILL */
+    uint64_t wall_ns;       /* SUBGRAPH: time that it took */
     uint64_t slept_ns;      /* SUBGRAPH: as in sereno_boundary */
     uint64_t deadline_ns;   /* FRAME_BEGIN */
     sereno_signals signals; /* SUBGRAPH, TICK */
@@ -120,17 +121,19 @@ typedef struct sereno_governor_params {
     sereno_policy policy;
     /* Score. */
     double fast_us, slow_ms, drift_s;
-    /* A burst of the foreground. */
+    /* A burst of the foreground, and what it sets off. */
     double burst_on, burst_off, burst_up, burst_down;
-    /* What it sets off. */
     double preempt, hold_after_us, hold_max_us, hold_rest_us, frame_guard_us;
     /* PI control of what lasts. */
     double target, kp, ki;
-    double batch_max, batch_up, batch_down, batch_dwell_ms, sleep_from, sleep_max_us;
-    /* CPU-bound foregrounds. */
-    double cpu_delay, yield_us;
+    double batch_max, batch_up, batch_down, batch_dwell_ms;
+    double sleep_from, sleep_ratio, sleep_us;
+    /* Foregrounds that want cores. */
+    double cpu_delay, yield_ratio;
     /* The guarantee. */
     double min_tok_s, min_share, credit_s, relaxed_target;
+    /* Prefill; experiments. */
+    double prefill_batch, force;
 } sereno_governor_params;
 
 /* One setting, for --help, documentation and parsing. */
@@ -150,6 +153,9 @@ SERENO_API sereno_governor_params sereno_governor_defaults(sereno_policy policy)
  * range (which is named); nothing has changed then. */
 SERENO_API int sereno_governor_set(sereno_governor_params *params, const char *key, const char *value,
                                    sereno_error *err);
+
+/* SERENO_ERR_INVALID names the first setting that is out of range, and the range. */
+SERENO_API int sereno_governor_check(const sereno_governor_params *params, sereno_error *err);
 
 /* What the guarantee is reckoned from. */
 typedef struct sereno_governor_limits {

@@ -13,7 +13,11 @@ static const float least_p = 0.02f;
 
 int elastic_open(elastic *el, sereno_engine *engine, const sereno_tokenizer *tokenizer,
                  const sereno_speculation *options, sereno_error *err) {
-    *el = (elastic){.engine = engine, .tokenizer = tokenizer, .options = *options, .clock = sereno_clock_system()};
+    *el = (elastic){.engine = engine,
+                    .tokenizer = tokenizer,
+                    .options = *options,
+                    .clock = sereno_clock_system(),
+                    .decision = sereno_ungoverned()};
     int status = sereno_speculation_check(options, err);
     if (!status) status = sereno_candidates_open(engine->ops->info(engine)->n_vocab, &el->candidates, err);
     if (!status && options->draft) {
@@ -34,6 +38,45 @@ uint64_t elastic_now_ns(const elastic *el) {
     return sereno_now_ns(el->clock) - el->slept_ns;
 }
 
+/* ---- Governing ---- */
+
+void elastic_tell(elastic *el, sereno_event event) {
+    if (!el->governing.step) return;
+    event.now_ns = sereno_now_ns(el->clock);
+    event.signals = sereno_no_signals();
+    el->governing.step(el->governing.ctx, &event, NULL, &el->decision);
+}
+
+static int32_t within(int32_t value, int32_t low, int32_t high) {
+    return value < low ? low : value > high ? high : value;
+}
+
+/* What the options leave to decide is the decision's: fixed values win. */
+static sereno_bounds bounds_now(const elastic *el) {
+    const sereno_bounds *o = &el->options.bounds, *d = &el->decision.bounds;
+    return (sereno_bounds){.may_draft = o->may_draft && d->may_draft,
+                           .draft_min = within(d->draft_min, o->draft_min, o->draft_max),
+                           .draft_max = within(d->draft_max, o->draft_min, o->draft_max),
+                           .batch_min = within(d->batch_min, o->batch_min, o->batch_max),
+                           .batch_max = within(d->batch_max, o->batch_min, o->batch_max)};
+}
+
+/* What was decided at a boundary. Only drafts may be abandoned, whoever governs. */
+static sereno_verdict govern(elastic *el, const sereno_boundary *b) {
+    if (!el->governing.step) return (sereno_verdict){.action = SERENO_CONTINUE};
+    sereno_event event = {.kind = SERENO_EVENT_SUBGRAPH,
+                          .now_ns = b->now_ns,
+                          .plan = b->plan,
+                          .batch = b->batch,
+                          .wall_ns = b->wall_ns,
+                          .slept_ns = b->slept_ns,
+                          .signals = sereno_no_signals()};
+    el->governing.step(el->governing.ctx, &event, b, &el->decision);
+    if (el->decision.abandon && b->plan == SERENO_PLAN_DRAFT) return (sereno_verdict){.action = SERENO_ABANDON};
+    if (el->decision.sleep_us > 0) return (sereno_verdict){SERENO_SLEEP, el->decision.sleep_us};
+    return (sereno_verdict){.action = SERENO_CONTINUE};
+}
+
 /* ---- Passes ---- */
 
 static bool is_cancelled(const elastic *el) {
@@ -46,13 +89,18 @@ static sereno_verdict observe(void *ctx, const sereno_boundary *b) {
     el->slept_ns += b->slept_ns - el->slept_before_ns;
     el->slept_before_ns = b->slept_ns;
     if (is_cancelled(el)) return (sereno_verdict){.action = SERENO_ABANDON};
-    if (!el->observer) return (sereno_verdict){.action = SERENO_CONTINUE};
-    return el->observer(el->observer_ctx, b);
+    sereno_verdict verdict = {.action = SERENO_CONTINUE};
+    if (el->observer) verdict = el->observer(el->observer_ctx, b);
+    return verdict.action == SERENO_CONTINUE ? govern(el, b) : verdict;
+}
+
+static bool samples_cpu(const elastic *el) {
+    return el->observer || el->governing.step;
 }
 
 /* A pass of the target: what the observer abandons is tried again, unless the request was cancelled. */
 static int run_target(elastic *el, sereno_plan_kind plan, const sereno_input *inputs, int32_t n, sereno_error *err) {
-    sereno_pass pass = {plan, inputs, n, observe, el, el->observer != NULL};
+    sereno_pass pass = {plan, inputs, n, observe, el, samples_cpu(el)};
     int status;
     do {
         if (is_cancelled(el)) return err_set(err, SERENO_ERR_ABANDONED, "the request was cancelled");
@@ -114,7 +162,7 @@ static int draft_one(elastic *el, elastic_sequence *s, int32_t behind, bool *mor
     uint64_t start = elastic_now_ns(el);
     int32_t input, n_path = (int32_t)el->path.n;
     sereno_error failure = {0};
-    int status = draft_compute(&s->draft, el->path.ids, n_path, observe, el, el->observer != NULL, &input, &failure);
+    int status = draft_compute(&s->draft, el->path.ids, n_path, observe, el, samples_cpu(el), &input, &failure);
     *more = false;
     if (!status) {
         sereno_choice choices[CHOICES];
@@ -132,6 +180,7 @@ static int draft_one(elastic *el, elastic_sequence *s, int32_t behind, bool *mor
         err_set(err, status, "%s", failure.message);
     }
     s->stats.draft_ns += elastic_now_ns(el) - start;
+    if (!status) elastic_tell(el, (sereno_event){.kind = SERENO_EVENT_DRAFT_TOKEN, .tokens = *more});
     return status;
 }
 
@@ -171,7 +220,8 @@ static int draft_chain(elastic *el, elastic_sequence *s, int32_t n_roots, sereno
         state.drafted = s->n_chain;
         if (s->n_chain > 0) state.p[s->n_chain - 1] = s->tree.list[s->chain[s->n_chain - 1]].p;
         status = draft_follow(&s->draft, el->path.ids, (int32_t)el->path.n, n_kept, &state.behind, err);
-        if (status || !planner_draft_more(&el->planner, &state, &el->options.bounds)) break;
+        sereno_bounds bounds = bounds_now(el);
+        if (status || !planner_draft_more(&el->planner, &state, &bounds)) break;
         status = draft_one(el, s, state.behind, &more, err);
     }
     return status;
@@ -236,7 +286,7 @@ static picked best_candidate(elastic_sequence *const *set, int32_t n, float leas
  */
 static int32_t pick_candidates(elastic *el, elastic_sequence *const *set, int32_t n, picked *out) {
     float p[SERENO_VERIFY_BATCH_MAX] = {0};
-    const sereno_bounds *bounds = &el->options.bounds;
+    const sereno_bounds *bounds = &el->bounds;
     int32_t most = bounds->batch_max - n, n_picked = 0;
     while (n_picked < most) {
         picked best = best_candidate(set, n, n + n_picked < bounds->batch_min ? 0 : least_p);
@@ -275,7 +325,7 @@ static int32_t place_inputs(elastic *el, elastic_sequence *const *set, int32_t n
             else s->stats.verified_neural++;
         }
     }
-    while (n_inputs < el->options.bounds.batch_min) { /* the first root again, which fits wherever it fits */
+    while (n_inputs < el->bounds.batch_min) { /* the first root again, which fits wherever it fits */
         inputs[n_inputs++] = (sereno_input){inputs[0].token, inputs[0].sequence, -1, false};
         set[0]->stats.padded++;
     }
@@ -285,6 +335,7 @@ static int32_t place_inputs(elastic *el, elastic_sequence *const *set, int32_t n
 static int verify(elastic *el, elastic_sequence *const *set, int32_t n, int32_t context, sereno_error *err) {
     picked picks[SERENO_VERIFY_BATCH_MAX];
     sereno_input inputs[SERENO_VERIFY_BATCH_MAX];
+    el->bounds = bounds_now(el);
     int32_t n_picks = pick_candidates(el, set, n, picks);
     int32_t n_inputs = place_inputs(el, set, n, picks, n_picks, inputs);
     uint64_t start = elastic_now_ns(el);
@@ -298,6 +349,7 @@ static int verify(elastic *el, elastic_sequence *const *set, int32_t n, int32_t 
         set[i]->stats.passes_of[index]++;
         set[i]->stats.verify_ns[index] += ns;
     }
+    elastic_tell(el, (sereno_event){.kind = SERENO_EVENT_PASS, .batch = n_inputs});
     return SERENO_OK;
 }
 
@@ -408,7 +460,9 @@ int elastic_begin(elastic *el, elastic_sequence *s, int32_t input, sereno_error 
     s->tree.n = 0;
     s->n_chain = 0;
     s->root_input = input;
-    return accept_path(el, s, path, &n_path, err);
+    int status = accept_path(el, s, path, &n_path, err);
+    if (!status) elastic_tell(el, (sereno_event){.kind = SERENO_EVENT_TOKENS, .tokens = s->n_output});
+    return status;
 }
 
 static int accept_sequence(elastic *el, elastic_sequence *s, sereno_error *err) {
@@ -440,5 +494,6 @@ int elastic_step(elastic *el, elastic_sequence *const *set, int32_t n, sereno_er
         set[i]->stats.step_ns += sereno_now_ns(el->clock) - start;
     }
     if (!status) planner_saw_step(&el->planner, committed);
+    if (!status) elastic_tell(el, (sereno_event){.kind = SERENO_EVENT_TOKENS, .tokens = committed});
     return status;
 }

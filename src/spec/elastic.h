@@ -17,6 +17,7 @@
 #include "planner.h"
 #include "sereno/clock.h"
 #include "sereno/engine.h"
+#include "sereno/governor.h"
 #include "sereno/sampler.h"
 #include "sereno/speculation.h"
 #include "sereno/text.h"
@@ -61,6 +62,9 @@ typedef struct elastic {
     const atomic_bool *cancel;             /* NULL: cannot be cancelled */
     sereno_observer observer;              /* NULL: none; asked after the cancel flag was looked at */
     void *observer_ctx;
+    sereno_governing governing; /* step NULL: nobody; asked where the observer says continue */
+    sereno_decision decision;   /* the last one */
+    sereno_bounds bounds;       /* what the options and the decision leave; of the verification under way */
     const sereno_clock *clock;
     uint64_t slept_ns, slept_before_ns; /* in passes, all of it; of the present subgraph */
     sereno_tokens path;                 /* scratch */
@@ -86,6 +90,9 @@ int elastic_begin(elastic *el, elastic_sequence *s, int32_t input, sereno_error 
  * SERENO_ERR_ABANDONED: cancelled; every sequence is as before. SERENO_ERR_FORMAT: logits are not numbers.
  */
 int elastic_step(elastic *el, elastic_sequence *const *set, int32_t n, sereno_error *err);
+
+/* Tells who governs of an event (kind and numbers; the time is added), and takes the decision. */
+void elastic_tell(elastic *el, sereno_event event);
 
 /* Time by the request's clock, less what its passes slept. */
 uint64_t elastic_now_ns(const elastic *el);

@@ -32,6 +32,7 @@ int sereno_generator_open(sereno_engine *engine, const sereno_tokenizer *tokeniz
     *out = NULL;
     sereno_speculation plain = sereno_speculation_defaults();
     plain.ngrams = false;
+    plain.bounds.batch_max = 1; /* no governor makes it more */
     sereno_generator *g = calloc(1, sizeof *g);
     if (!g) return err_no_memory(err, "a generator", sizeof *g);
     g->sequence.id = sequence;
@@ -77,8 +78,9 @@ typedef struct progress {
     sereno_generation *out;
     stop_matcher stops;
     sereno_detokenizer detokenizer;
-    sereno_text fresh; /* text of the newest token */
-    bool stopped;      /* a stop string came */
+    sereno_text fresh;  /* text of the newest token */
+    bool stopped;       /* a stop string came */
+    int32_t last_input; /* of the prompt's last pass */
     uint64_t start_ns, last_token_ns;
 } progress;
 
@@ -122,10 +124,14 @@ static int prefill(progress *p, sereno_error *err) {
     int status = reuse_prefix(p, &at, err);
     int32_t total = r->n_prompt - at, done = 0;
     while (done < total && !status) {
-        int32_t n = total - done < SERENO_PREFILL_BATCH_MAX ? total - done : SERENO_PREFILL_BATCH_MAX;
+        int32_t n = p->g->elastic.decision.prefill_batch;
+        n = n < 1 ? 1 : n > SERENO_PREFILL_BATCH_MAX ? SERENO_PREFILL_BATCH_MAX : n;
+        if (n > total - done) n = total - done;
         status = elastic_run(&p->g->elastic, s, SERENO_PLAN_PREFILL, r->prompt + at + done, n, done + n == total, err);
         if (status) break;
         done += n;
+        p->last_input = n - 1;
+        elastic_tell(&p->g->elastic, (sereno_event){.kind = SERENO_EVENT_PREFILL, .tokens = n});
         if (r->on_prefill) r->on_prefill(r->ctx, done, total);
     }
     p->out->n_prefilled = done;
@@ -190,7 +196,7 @@ static int take_token(void *ctx, int32_t token, sereno_error *err) {
 static int decode(progress *p, sereno_error *err) {
     elastic *el = &p->g->elastic;
     elastic_sequence *s = &p->g->sequence;
-    int status = elastic_begin(el, s, (p->out->n_prefilled - 1) % SERENO_PREFILL_BATCH_MAX, err);
+    int status = elastic_begin(el, s, p->last_input, err);
     while (!status && !s->finished) {
         status = elastic_step(el, &s, 1, err);
     }
@@ -206,6 +212,8 @@ static void begin_request(progress *p) {
     el->cancel = r->cancel;
     el->observer = r->observer;
     el->observer_ctx = r->observer_ctx;
+    el->governing = r->governing;
+    el->decision = sereno_ungoverned();
     el->clock = r->clock ? r->clock : sereno_clock_system();
     el->slept_ns = 0;
     s->sampler = &r->sampler;
@@ -246,8 +254,10 @@ int sereno_generate(sereno_generator *g, const sereno_request *request, sereno_g
         .g = g, .request = request, .out = out, .stops = {.stops = request->stops, .n_stops = request->n_stops}};
     begin_request(&p);
     sereno_error failure = {0};
+    elastic_tell(&g->elastic, (sereno_event){.kind = SERENO_EVENT_BEGIN});
     status = prefill(&p, &failure);
     if (!status) status = decode(&p, &failure);
+    elastic_tell(&g->elastic, (sereno_event){.kind = SERENO_EVENT_END});
     if (status == SERENO_ERR_ABANDONED) {
         out->finish = SERENO_FINISH_CANCELLED;
         status = SERENO_OK;

@@ -1,0 +1,285 @@
+/* The governor's step: what an event means to each of the parts, and what they together decide. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bottleneck.h"
+#include "bucket.h"
+#include "burst.h"
+#include "errors.h"
+#include "histogram.h"
+#include "ladder.h"
+#include "pi.h"
+#include "score.h"
+
+enum { TICK_NS = 5000000, TICK_MAX_NS = 50000000, BLIND_NS = 50000000, HOLD_POLL_US = 200, SCORE_UNITS = 1000 };
+
+/* What `force` forces. */
+enum { FORCE_OPEN = 1, FORCE_PREEMPT, FORCE_BATCH, FORCE_SLEEP, FORCE_HOLD };
+
+struct sereno_governor {
+    sereno_governor_params params;
+    double guarantee_tok_s, prefill_cost;
+    score score;
+    burst burst;
+    pi_control pi;
+    ladder ladder;
+    bottleneck_classifier classifier;
+    bottleneck bottleneck;
+    bucket bucket;
+    double owed_ns; /* sleep that running has earned */
+    uint64_t now_ns, ticked_ns;
+    bool begun, in_request, paused, is_tick;
+    uint64_t slept_before_ns; /* of the sleeps at the present boundary */
+    bool was_hold;            /* the sleep under way is of a hold */
+    uint64_t reacted_ns;      /* onset of the last burst that was reacted to */
+    sereno_mode mode;
+    sereno_governor_stats stats;
+    histogram scores, reactions;
+};
+
+sereno_signals sereno_no_signals(void) {
+    return (sereno_signals){NAN, NAN, NAN, NAN, NAN};
+}
+
+sereno_decision sereno_ungoverned(void) {
+    return (sereno_decision){.bounds = sereno_speculation_defaults().bounds,
+                             .prefill_batch = SERENO_PREFILL_BATCH_MAX,
+                             .mode = SERENO_MODE_OPEN,
+                             .next_ns = UINT64_MAX};
+}
+
+int sereno_governor_open(const sereno_governor_params *params, const sereno_governor_limits *limits,
+                         sereno_governor **out, sereno_error *err) {
+    *out = NULL;
+    int status = sereno_governor_check(params, err);
+    if (status) return status;
+    if (!(limits->plain_tok_s > 0) || !isfinite(limits->plain_tok_s) ||
+        !(limits->prefill_cost >= 0 && limits->prefill_cost <= 1)) {
+        return err_set(err, SERENO_ERR_INVALID,
+                       "plain decoding at %g tok/s, a prompt token at %g of one: above 0, and 0 to 1, are allowed",
+                       limits->plain_tok_s, limits->prefill_cost);
+    }
+    sereno_governor *g = calloc(1, sizeof *g);
+    if (!g) return err_no_memory(err, "a governor", sizeof *g);
+    const sereno_governor_params *p = &g->params;
+    g->params = *params;
+    g->prefill_cost = limits->prefill_cost;
+    g->guarantee_tok_s = fmax(p->min_tok_s, p->min_share * limits->plain_tok_s);
+    score_init(&g->score, p);
+    burst_init(&g->burst, p);
+    g->pi = (pi_control){.kp = p->kp, .ki = p->ki};
+    g->ladder = (ladder){.top = p->sleep_from,
+                         .batch_max = (int32_t)p->batch_max,
+                         .up = (int32_t)p->batch_up,
+                         .down = (int32_t)p->batch_down,
+                         .dwell_ns = p->batch_dwell_ms * 1e6};
+    bottleneck_init(&g->classifier, p->cpu_delay, p->target);
+    bucket_init(&g->bucket, g->guarantee_tok_s, p->credit_s);
+    *out = g;
+    return SERENO_OK;
+}
+
+void sereno_governor_close(sereno_governor **governor) {
+    free(*governor);
+    *governor = NULL;
+}
+
+/* ---- What has happened ---- */
+
+/* Returns the time since the last event. */
+static uint64_t pass_time(sereno_governor *g, uint64_t now_ns) {
+    if (!g->begun) {
+        g->begun = true;
+        g->now_ns = g->ticked_ns = now_ns;
+    }
+    uint64_t dt_ns = now_ns > g->now_ns ? now_ns - g->now_ns : 0;
+    g->now_ns += dt_ns;
+    if (g->in_request && !g->paused) {
+        bucket_drain(&g->bucket, (double)dt_ns);
+        g->stats.mode_ns[g->mode] += dt_ns;
+    }
+    return dt_ns;
+}
+
+static void note_sleep(sereno_governor *g, const sereno_event *e) {
+    uint64_t before = e->slept_ns < g->slept_before_ns ? 0 : g->slept_before_ns;
+    uint64_t slept_ns = e->slept_ns - before;
+    g->slept_before_ns = e->slept_ns;
+    if (g->was_hold) {
+        g->stats.hold_ns += slept_ns;
+    } else {
+        g->stats.sleep_ns += slept_ns;
+        if (slept_ns > 0) g->owed_ns = fmax(g->owed_ns - (double)slept_ns, -g->params.sleep_us * 1e3);
+    }
+}
+
+static void note_signals(sereno_governor *g, const sereno_event *e) {
+    sereno_signals none = sereno_no_signals();
+    bool has_signals = e->kind == SERENO_EVENT_SUBGRAPH || e->kind == SERENO_EVENT_TICK;
+    const sereno_signals *s = has_signals ? &e->signals : &none;
+    bool sampled = score_update(&g->score, g->now_ns, s);
+    if (sampled) {
+        burst_sample(&g->burst, g->now_ns, g->score.fast);
+        histogram_add(&g->scores, (uint64_t)(fmin(fmax(g->score.fast, 0), 1) * SCORE_UNITS));
+    }
+    burst_tick(&g->burst, g->now_ns, g->now_ns - g->score.sample_ns > BLIND_NS);
+    g->bottleneck = bottleneck_step(&g->classifier, (double)s->run_delay, g->score.slow);
+}
+
+static int32_t batch_index(int32_t batch) {
+    int32_t i = 0;
+    while (i < SERENO_BATCHES - 1 && (1 << i) < batch) i++;
+    return i;
+}
+
+static void note_event(sereno_governor *g, const sereno_event *e) {
+    double tokens = e->tokens > 0 && e->tokens < (1 << 24) ? e->tokens : 0;
+    switch (e->kind) {
+    case SERENO_EVENT_SUBGRAPH: note_sleep(g, e); break;
+    case SERENO_EVENT_PASS: g->stats.passes_of[batch_index(e->batch)]++; break;
+    case SERENO_EVENT_TOKENS: bucket_fill(&g->bucket, tokens); break;
+    case SERENO_EVENT_PREFILL: bucket_fill(&g->bucket, tokens * g->prefill_cost); break;
+    case SERENO_EVENT_BEGIN: g->in_request = true; break;
+    case SERENO_EVENT_END: g->in_request = false; break;
+    case SERENO_EVENT_PAUSE: g->paused = true; break;
+    case SERENO_EVENT_RESUME: g->paused = false; break;
+    case SERENO_EVENT_FRAME_BEGIN: burst_frame(&g->burst, g->now_ns, true, e->deadline_ns); break;
+    case SERENO_EVENT_FRAME_END: burst_frame(&g->burst, g->now_ns, false, 0); break;
+    default: break;
+    }
+}
+
+/* Control of what lasts, every 5 ms of events. */
+static void control(sereno_governor *g) {
+    uint64_t dt_ns = g->now_ns - g->ticked_ns;
+    if (dt_ns < TICK_NS) return;
+    g->ticked_ns = g->now_ns;
+    if (dt_ns > TICK_MAX_NS) dt_ns = TICK_MAX_NS; /* a gap is no evidence */
+    double target =
+        g->bucket.state == BUCKET_FILLED ? g->params.target : fmax(g->params.target, g->params.relaxed_target);
+    double error = g->bottleneck == BOTTLENECK_CPU ? -target : g->score.slow - target;
+    pi_step(&g->pi, error, (double)dt_ns / 1e9);
+    if (ladder_step(&g->ladder, g->now_ns, g->pi.output)) g->stats.batch_changes++;
+}
+
+/* ---- What to do ---- */
+
+static bool is_governing(const sereno_governor *g) {
+    return g->params.policy != SERENO_POLICY_THROUGHPUT && g->bucket.state != BUCKET_OWED;
+}
+
+/* What is in force now, from strongest to weakest. */
+typedef struct measures {
+    bool preempt, hold;
+    int32_t batch_min;
+    double sleep_ratio; /* per running time */
+    sereno_mode mode;
+} measures;
+
+static measures forced(int32_t force, const sereno_governor_params *p) {
+    measures m = {.batch_min = 1};
+    m.mode = (sereno_mode)(force - 1);
+    m.preempt = force >= FORCE_PREEMPT;
+    if (force >= FORCE_BATCH) m.batch_min = (int32_t)p->batch_max;
+    if (force == FORCE_SLEEP) m.sleep_ratio = fmax(p->sleep_ratio, 1);
+    m.hold = force == FORCE_HOLD;
+    return m;
+}
+
+static measures governed(sereno_governor *g) {
+    const sereno_governor_params *p = &g->params;
+    measures m = {.batch_min = 1, .mode = g->bucket.state == BUCKET_LOW ? SERENO_MODE_RELAXED : SERENO_MODE_OPEN};
+    bool burst = g->burst.on;
+    if (burst && (g->pi.output < p->preempt || p->preempt >= 1)) {
+        m.preempt = true;
+        m.mode = SERENO_MODE_PREEMPT;
+    }
+    m.batch_min = ladder_batch(&g->ladder);
+    if (m.batch_min > 1 && m.mode != SERENO_MODE_PREEMPT) m.mode = SERENO_MODE_BATCH;
+    if (g->pi.output > p->sleep_from && p->sleep_from < 1 && p->sleep_ratio > 0) {
+        m.sleep_ratio = p->sleep_ratio * (g->pi.output - p->sleep_from) / (1 - p->sleep_from);
+        m.mode = SERENO_MODE_SLEEP;
+    }
+    if (g->bottleneck == BOTTLENECK_CPU) {
+        m.batch_min = 1;
+        m.sleep_ratio = p->yield_ratio;
+        m.mode = SERENO_MODE_YIELD;
+    }
+    m.hold = g->bucket.state == BUCKET_FILLED && burst_hold(&g->burst, g->now_ns);
+    if (m.hold) m.mode = SERENO_MODE_HOLD;
+    return m;
+}
+
+static measures choose(sereno_governor *g) {
+    measures m = {.batch_min = 1, .mode = SERENO_MODE_OPEN};
+    if (g->paused) return (measures){.batch_min = 1, .hold = true, .mode = SERENO_MODE_PAUSED};
+    if (g->params.force > 0) return forced((int32_t)g->params.force, &g->params);
+    if (is_governing(g)) return governed(g);
+    burst_release(&g->burst);
+    if (g->params.policy != SERENO_POLICY_THROUGHPUT) m.mode = SERENO_MODE_UNGOVERNED;
+    return m;
+}
+
+/* The time from a burst's first sample to the first verdict that answers it. */
+static void note_reaction(sereno_governor *g) {
+    if (!g->burst.on || g->burst.onset_ns == g->reacted_ns) return;
+    g->reacted_ns = g->burst.onset_ns;
+    g->stats.reactions++;
+    histogram_add(&g->reactions, g->now_ns - g->burst.onset_ns);
+}
+
+/* Verdict at a boundary: `e` is of a subgraph. */
+static void at_boundary(sereno_governor *g, const sereno_event *e, const measures *m, sereno_decision *d) {
+    bool is_draft = e->plan == SERENO_PLAN_DRAFT;
+    if (m->preempt && is_draft && !g->paused) {
+        d->abandon = true;
+        g->stats.preemptions++;
+        note_reaction(g);
+        return;
+    }
+    if (m->hold) {
+        d->hold = true;
+        d->sleep_us = HOLD_POLL_US;
+        if (!g->was_hold || e->slept_ns == 0) g->stats.holds++;
+        note_reaction(g);
+        return;
+    }
+    if (e->slept_ns > 0) return; /* once a boundary */
+    double wall_ns = e->wall_ns < TICK_MAX_NS ? (double)e->wall_ns : TICK_MAX_NS;
+    g->owed_ns = m->sleep_ratio > 0 ? g->owed_ns + m->sleep_ratio * wall_ns : 0;
+    if (g->owed_ns < g->params.sleep_us * 1e3) return;
+    d->sleep_us = (uint32_t)g->params.sleep_us;
+    g->stats.sleeps++;
+}
+
+void sereno_governor_step(sereno_governor *g, const sereno_event *event, sereno_decision *out) {
+    pass_time(g, event->now_ns);
+    note_event(g, event);
+    note_signals(g, event);
+    control(g);
+    measures m = choose(g);
+    *out = sereno_ungoverned();
+    out->bounds.may_draft = !m.preempt;
+    out->bounds.batch_min = m.batch_min;
+    out->prefill_batch = (int32_t)g->params.prefill_batch;
+    out->mode = g->mode = m.mode;
+    out->score = (float)fmin(fmax(g->score.fast, 0), 1);
+    out->next_ns = g->in_request && g->now_ns <= UINT64_MAX - TICK_NS ? g->now_ns + TICK_NS : UINT64_MAX;
+    if (event->kind == SERENO_EVENT_SUBGRAPH) {
+        at_boundary(g, event, &m, out);
+        g->was_hold = out->hold;
+    }
+}
+
+void sereno_governor_read(const sereno_governor *g, sereno_governor_stats *out) {
+    *out = g->stats;
+    out->bucket_tokens = g->bucket.level;
+    out->guarantee_tok_s = g->guarantee_tok_s;
+    out->score_p50 = (double)histogram_quantile(&g->scores, 0.50) / SCORE_UNITS;
+    out->score_p95 = (double)histogram_quantile(&g->scores, 0.95) / SCORE_UNITS;
+    out->score_p99 = (double)histogram_quantile(&g->scores, 0.99) / SCORE_UNITS;
+    out->reaction_us_p50 = (double)histogram_quantile(&g->reactions, 0.50) / 1e3;
+    out->reaction_us_p95 = (double)histogram_quantile(&g->reactions, 0.95) / 1e3;
+    out->reaction_us_p99 = (double)histogram_quantile(&g->reactions, 0.99) / 1e3;
+}

@@ -1,0 +1,32 @@
+/*
+ * Hysteresis with counts: on after `up` values in a row above `high`, off after `down` in a row below `low`.
+ *
+ * Invariant: it changes at most once in min(up, down) values, and never on a value between low and high.
+ *
+ * Source: SERENO (OSDI 2026), "act only after several consecutive crossings".
+ */
+#ifndef GOVERN_HYSTERESIS_H
+#define GOVERN_HYSTERESIS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct hysteresis {
+    double high, low;  /* low <= high */
+    int32_t up, down;  /* at least 1 */
+    int32_t crossings; /* in a row, towards the other state */
+    bool on;
+} hysteresis;
+
+/* Returns whether it is on now. NaN crosses nothing. */
+static inline bool hysteresis_step(hysteresis *h, double value) {
+    bool crosses = h->on ? value < h->low : value > h->high;
+    h->crossings = crosses ? h->crossings + 1 : 0;
+    if (h->crossings >= (h->on ? h->down : h->up)) {
+        h->on = !h->on;
+        h->crossings = 0;
+    }
+    return h->on;
+}
+
+#endif

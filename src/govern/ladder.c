@@ -1,0 +1,41 @@
+#include "ladder.h"
+
+static const double width = 0.08; /* of the band between the thresholds up and down */
+
+static int32_t batch_of(int32_t rung) {
+    return rung == 0 ? 1 : 2 << rung;
+}
+
+int32_t ladder_batch(const ladder *l) {
+    return batch_of(l->rung);
+}
+
+static int32_t last_rung(const ladder *l) {
+    int32_t rung = 0;
+    while (rung < 4 && batch_of(rung + 1) <= l->batch_max) rung++;
+    return rung;
+}
+
+/* Output at which a rung is stepped on. */
+static double threshold(const ladder *l, int32_t rung) {
+    return l->top * rung / (last_rung(l) + 1);
+}
+
+bool ladder_step(ladder *l, uint64_t now_ns, double output) {
+    bool more = l->rung < last_rung(l) && output > threshold(l, l->rung + 1);
+    bool less = l->rung > 0 && output < threshold(l, l->rung) - (threshold(l, 1) > 2 * width ? width : 0);
+    l->above = more ? l->above + 1 : 0;
+    l->below = less ? l->below + 1 : 0;
+    if (l->changed && (double)(now_ns - l->changed_ns) < l->dwell_ns) return false;
+    int32_t by = l->above >= l->up ? 1 : l->below >= l->down ? -1 : 0;
+    if (by == 0) return false;
+    l->rung += by;
+    l->above = l->below = 0;
+    l->changed_ns = now_ns;
+    l->changed = true;
+    return true;
+}
+
+void ladder_reset(ladder *l) {
+    l->rung = l->above = l->below = 0;
+}

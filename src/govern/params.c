@@ -1,0 +1,121 @@
+/* Settings of the governor: one table for parsing, checking, help and documentation. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "errors.h"
+#include "sereno/governor.h"
+
+#define KEY(name, unit, low, high, balanced, ui_first, about)                                                          \
+    { #name, unit, about, low, high, {balanced, balanced, ui_first }, offsetof(sereno_governor_params, name) }
+
+static const sereno_governor_key keys[] = {
+    KEY(fast_us, "us", 50, 100000, 600, 600, "time constant of the score that bursts are told by"),
+    KEY(slow_ms, "ms", 1, 10000, 30, 30, "time constant of the score that PI control follows"),
+    KEY(drift_s, "s", 0.1, 3600, 2, 2, "how slowly baselines follow the machine's own speed while nothing contends"),
+    KEY(burst_on, "", 0, 2, 0.45, 0.35, "a burst begins when the fast score is above"),
+    KEY(burst_off, "", -1, 2, 0.25, 0.2, "and ends when it is below"),
+    KEY(burst_up, "samples", 1, 1000, 3, 2, "in a row, above, for it to begin"),
+    KEY(burst_down, "samples", 1, 1000, 3, 3, "in a row, below, for it to end"),
+    KEY(preempt, "", 0, 1, 0.5, 1,
+        "a burst abandons drafts while PI output is below this (beyond, batches have taken over); 1: always"),
+    KEY(hold_after_us, "us", 0, 1000000, 4000, 0, "a burst that has lasted so long also holds everything else"),
+    KEY(hold_max_us, "us", 0, 1000000, 3000, 12000, "longest hold; 0: no holds"),
+    KEY(hold_rest_us, "us", 0, 1000000, 5000, 2000, "least time from a hold that was cut off to the next"),
+    KEY(frame_guard_us, "us", 0, 1000000, 4500, 1000000, "with frame hints: hold from so long before a deadline on"),
+    KEY(target, "", 0, 1, 0.15, 0.05, "slow score that PI control aims at; above it, it yields more"),
+    KEY(kp, "", 0, 100, 0.5, 1, "proportional gain: output (0 to 1) per score"),
+    KEY(ki, "1/s", 0, 1000, 3, 6, "integral gain"),
+    KEY(batch_max, "tokens", 1, SERENO_VERIFY_BATCH_MAX, 8, 16, "largest smallest batch that PI control asks for"),
+    KEY(batch_up, "ticks", 1, 1000, 4, 2, "of 5 ms in a row above a step's threshold, to take it up"),
+    KEY(batch_down, "ticks", 1, 1000, 40, 60, "in a row below, to take it down"),
+    KEY(batch_dwell_ms, "ms", 0, 60000, 500, 500, "least time between two changes of the batch"),
+    KEY(sleep_from, "", 0, 1, 0.7, 0.5, "PI output above which it sleeps between subgraphs"),
+    KEY(sleep_ratio, "", 0, 20, 0.5, 2, "sleep per running time at full output"),
+    KEY(sleep_us, "us", 100, SERENO_SLEEP_US_MAX, 1000, 1000, "length of a sleep; shorter ones are saved up"),
+    KEY(cpu_delay, "", 0, 1, 0.1, 0.1, "share of time waited for cores, from which on a flat score means CPU-bound"),
+    KEY(yield_ratio, "", 0, 20, 0.25, 1, "sleep per running time then"),
+    KEY(min_tok_s, "tok/s", 0, 1000000, 1, 1, "guaranteed speed, or"),
+    KEY(min_share, "", 0, 1, 0.25, 0.1, "this share of plain decoding's, whichever is more"),
+    KEY(credit_s, "s", 0.1, 5, 0.8, 0.8, "most of the guarantee that work done earlier counts for"),
+    KEY(relaxed_target, "", 0, 1, 0.5, 0.4, "target while credit is low"),
+    KEY(prefill_batch, "tokens", 1, SERENO_PREFILL_BATCH_MAX, 128, 128, "tokens of a prefill pass at most"),
+    KEY(force, "", 0, 5, 0, 0, "experiments: 1 to 5 force open, preempt, batch, sleep, hold; 0: none"),
+    {0},
+};
+
+const sereno_governor_key *sereno_governor_keys(void) {
+    return keys;
+}
+
+static double *value_of(sereno_governor_params *params, const sereno_governor_key *key) {
+    return (double *)(void *)((char *)params + key->offset);
+}
+
+sereno_governor_params sereno_governor_defaults(sereno_policy policy) {
+    sereno_governor_params params = {.policy = policy};
+    for (const sereno_governor_key *k = keys; k->name; k++) {
+        *value_of(&params, k) = k->defaults[policy];
+    }
+    return params;
+}
+
+static int check_value(const sereno_governor_key *k, double value, const char *text, sereno_error *err) {
+    if (value >= k->low && value <= k->high) return SERENO_OK; /* false for NaN */
+    return err_set(err, SERENO_ERR_INVALID, "governor setting %s is %s; %g to %g%s%s is allowed", k->name, text, k->low,
+                   k->high, *k->unit ? " " : "", k->unit);
+}
+
+int sereno_governor_set(sereno_governor_params *params, const char *name, const char *value, sereno_error *err) {
+    for (const sereno_governor_key *k = keys; k->name; k++) {
+        if (strcmp(k->name, name) != 0) continue;
+        char *end;
+        double number = strtod(value, &end);
+        if (end == value || *end != '\0') number = NAN;
+        int status = check_value(k, number, value, err);
+        if (!status) *value_of(params, k) = number;
+        return status;
+    }
+    char list[1024] = "";
+    for (const sereno_governor_key *k = keys; k->name; k++) {
+        err_list(list, sizeof list, k->name);
+    }
+    return err_set(err, SERENO_ERR_INVALID, "there is no governor setting '%s'; there are %s", name, list);
+}
+
+int sereno_governor_check(const sereno_governor_params *params, sereno_error *err) {
+    if (params->policy < 0 || params->policy >= SERENO_POLICIES) {
+        return err_set(err, SERENO_ERR_INVALID, "there is no governor policy %d", (int)params->policy);
+    }
+    sereno_governor_params copy = *params;
+    for (const sereno_governor_key *k = keys; k->name; k++) {
+        char text[32];
+        double value = *value_of(&copy, k);
+        snprintf(text, sizeof text, "%g", value);
+        int status = check_value(k, value, text, err);
+        if (status) return status;
+    }
+    if (!(params->burst_off <= params->burst_on)) {
+        return err_set(err, SERENO_ERR_INVALID, "governor setting burst_off is %g; at most burst_on, %g, is allowed",
+                       params->burst_off, params->burst_on);
+    }
+    return SERENO_OK;
+}
+
+const char *sereno_policy_name(sereno_policy policy) {
+    static const char *const names[] = {"throughput", "balanced", "ui-first"};
+    return policy >= 0 && policy < SERENO_POLICIES ? names[policy] : "?";
+}
+
+const char *sereno_mode_name(sereno_mode mode) {
+    static const char *const names[] = {"open",  "preempt", "batch",      "sleep", "hold",
+                                        "yield", "relaxed", "ungoverned", "paused"};
+    return mode >= 0 && mode < SERENO_MODES ? names[mode] : "?";
+}
+
+const char *sereno_event_name(sereno_event_kind kind) {
+    static const char *const names[] = {"subgraph", "draft-token", "pass",   "tokens",      "prefill",   "begin",
+                                        "end",      "pause",       "resume", "frame-begin", "frame-end", "tick"};
+    return kind >= 0 && kind < SERENO_EVENT_KINDS ? names[kind] : "?";
+}

@@ -1,0 +1,84 @@
+#include "score.h"
+
+#include <math.h>
+
+/* Noise of a single sample, of the logarithm: of a subgraph's time, and of eight loads. */
+static const double stretch_noise = 0.1, probe_noise = 0.2;
+static const double least_slope = 0.05;
+/* What the level of the probe must be below to call a stretch quiet; and of the stretch itself where there is none. */
+static const double quiet_probe = 0.15, quiet_stretch = 0.25;
+static const double faster_share = 0.2; /* of drift_s, to believe that the machine has become faster */
+static const double intensity_min = -0.25, intensity_max = 1.25;
+static const uint64_t probe_lost_ns = 500000000, blind_ns = 100000000;
+
+void score_init(score *s, const sereno_governor_params *p) {
+    *s = (score){.fast_ns = p->fast_us * 1e3, .slow_ns = p->slow_ms * 1e6, .drift_ns = p->drift_s * 1e9};
+}
+
+static double clamp(double x, double low, double high) {
+    return x < low ? low : x > high ? high : x;
+}
+
+/* Share of the old that is left after dt; a rational function does as well as an exponential, and is cheaper. */
+static double kept(double dt_ns, double constant_ns) {
+    return constant_ns / (constant_ns + dt_ns);
+}
+
+static bool is_signal(float ratio, float slope) {
+    return isfinite(ratio) && ratio > 0 && isfinite(slope) && (double)slope >= least_slope;
+}
+
+/* Evidence of a sample so far. */
+typedef struct evidence {
+    double sum, weight;
+} evidence;
+
+static double weigh(evidence *e, double logarithm, float slope, double noise) {
+    double full = log1p((double)slope), weight = full * full / (noise * noise);
+    double intensity = clamp(logarithm / full, intensity_min, intensity_max);
+    e->sum += weight * intensity;
+    e->weight += weight;
+    return intensity;
+}
+
+/* Follows the machine's own speed; never while something contends. */
+static void follow_drift(score *s, double dt_ns, double logarithm) {
+    double level = s->has_probe ? s->probe_level : s->stretch_level, off = logarithm - s->drift;
+    if (off > 0 && level > (s->has_probe ? quiet_probe : quiet_stretch)) return;
+    s->drift += off * (1 - kept(dt_ns, off > 0 ? s->drift_ns : s->drift_ns * faster_share));
+}
+
+static void blend(double *mean, double value, double dt_ns, double constant_ns) {
+    *mean += (value - *mean) * (1 - kept(dt_ns, constant_ns));
+}
+
+bool score_update(score *s, uint64_t now_ns, const sereno_signals *signals) {
+    double dt_ns = s->last_ns > 0 ? (double)(now_ns - s->last_ns) : 0;
+    double sample_dt_ns = s->sample_ns > 0 ? (double)(now_ns - s->sample_ns) : s->slow_ns;
+    evidence e = {0, 0};
+    s->last_ns = now_ns;
+    if (is_signal(signals->probe, signals->probe_slope)) {
+        double intensity = weigh(&e, log((double)signals->probe), signals->probe_slope, probe_noise);
+        blend(&s->probe_level, intensity, s->probe_ns > 0 ? (double)(now_ns - s->probe_ns) : s->slow_ns, s->slow_ns);
+        s->probe_ns = now_ns;
+    }
+    s->has_probe = s->probe_ns > 0 && now_ns - s->probe_ns < probe_lost_ns;
+    if (is_signal(signals->stretch, signals->stretch_slope)) {
+        double logarithm = log((double)signals->stretch);
+        blend(&s->stretch_level, weigh(&e, logarithm - s->drift, signals->stretch_slope, stretch_noise), sample_dt_ns,
+              s->slow_ns);
+        follow_drift(s, sample_dt_ns, logarithm);
+    }
+    double left = kept(dt_ns, s->fast_ns);
+    s->sum = s->sum * left + e.sum;
+    s->weight = s->weight * left + e.weight;
+    bool sampled = e.weight > 0;
+    if (sampled) {
+        s->fast = s->sum / s->weight;
+        s->sample_ns = now_ns;
+    } else if (now_ns - s->sample_ns > blind_ns) { /* who sees nothing has no reason to hold back */
+        s->fast *= kept(dt_ns, s->slow_ns);
+    }
+    blend(&s->slow, s->fast, dt_ns, s->slow_ns);
+    return sampled;
+}

@@ -1,0 +1,39 @@
+/*
+ * The contention score: an estimate of the foreground's memory intensity, 0 (nothing) to 1 (it streams all it can),
+ * that does not depend on what we are running ourselves.
+ *
+ * Invariant: fast and slow lie in -0.25 .. 1.25 whatever the signals; what is not a number or says nothing changes
+ * neither.
+ *
+ * A signal is a ratio r to its quiet value, with a slope s: beside a foreground of intensity i it is about (1 + s)^i.
+ * So i = ln r / ln (1 + s), and several signals are weighed by how well they tell: (ln (1 + s) / noise)^2. Means of
+ * logarithms do better than means of ratios (docs/GOVERNOR.md).
+ *
+ * Drift: the machine's own speed changes (clock, heat), and then all subgraphs take longer while loads do not. So
+ * the stretch is reckoned from a baseline which follows it slowly as long as the probe says that nothing contends;
+ * where there is no probe, only as long as the stretch itself is small. A machine that has become faster is believed
+ * sooner.
+ *
+ * Source: SERENO (OSDI 2026), section 7.3, contention score; docs/ARCHITECTURE.md, "Sensing".
+ */
+#ifndef GOVERN_SCORE_H
+#define GOVERN_SCORE_H
+
+#include "sereno/governor.h"
+
+typedef struct score {
+    double fast_ns, slow_ns, drift_ns; /* time constants */
+    double sum, weight;                /* of late samples' intensities, decaying */
+    double fast, slow;
+    double drift;                          /* logarithm of how much slower the machine is than its baselines */
+    double stretch_level, probe_level;     /* slow means: of the stretch's intensity, and of the probe's */
+    bool has_probe;                        /* one came lately */
+    uint64_t last_ns, sample_ns, probe_ns; /* last update; last sample; last sample of the probe. 0: none */
+} score;
+
+void score_init(score *s, const sereno_governor_params *params);
+
+/* Takes time and signals into account; true: there was a sample. now_ns must not go back. */
+bool score_update(score *s, uint64_t now_ns, const sereno_signals *signals);
+
+#endif
