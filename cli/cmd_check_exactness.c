@@ -143,14 +143,14 @@ static int repeat_command(const check_arguments *a, uint64_t trial, sereno_text 
 }
 
 static json_t *json_counts(const check_counts *c) {
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "trials",
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "trials",
                      (json_int_t)c->trials, "answers", (json_int_t)c->answers, "tokens", (json_int_t)c->tokens,
                      "passes", (json_int_t)c->passes, "passes_abandoned", (json_int_t)c->passes_abandoned, "drafted",
                      (json_int_t)c->drafted, "drafted_abandoned", (json_int_t)c->drafts_abandoned, "verified_neural",
                      (json_int_t)c->verified_neural, "verified_ngram", (json_int_t)c->verified_ngram, "accepted_neural",
                      (json_int_t)c->accepted_neural, "accepted_ngram", (json_int_t)c->accepted_ngram, "sleeps",
-                     (json_int_t)c->sleeps, "cancelled", (json_int_t)c->cancelled, "stopped", (json_int_t)c->stopped,
-                     "filled_context", (json_int_t)c->filled);
+                     (json_int_t)c->sleeps, "governed", (json_int_t)c->governed, "cancelled", (json_int_t)c->cancelled,
+                     "stopped", (json_int_t)c->stopped, "filled_context", (json_int_t)c->filled);
 }
 
 static void print_document(const check_arguments *a, const opened *o, const check_result *r, const char *repeat) {

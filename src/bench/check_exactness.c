@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check_governing.h"
 #include "errors.h"
 #include "rng.h"
 
@@ -54,6 +55,7 @@ typedef struct trial {
     int32_t sequence, n_ctx;
     sereno_speculation speculation;
     mischief mischief;
+    check_governing_kind governed;
     int n_answers;
     /* While it runs. */
     sereno_generator *generator;
@@ -118,6 +120,7 @@ static trial draw_trial(const check_options *o, uint64_t number) {
         .draft = engine->drafts[t.draft], .ngram = draw_ngram_options(r), .bounds = draw_bounds(r)};
     t.speculation.ngrams = !chance(r, t.speculation.draft ? 3 : 16);
     t.mischief = draw_mischief(r);
+    t.governed = chance(r, 2) ? GOVERNED_BY_NOBODY : chance(r, 2) ? GOVERNED_REALLY : GOVERNED_BY_CHANCE;
     t.n_answers = chance(r, 3) ? between(r, 2, ANSWERS_MAX) : 1;
     return t;
 }
@@ -348,12 +351,18 @@ static int generate_disturbed(const check_options *o, trial *t, bool cancels, ou
                    .watch = &o->watch,
                    .counts = t->counts};
     const sereno_clock clock = {disturbed_now_ns, &d};
+    check_governing governing;
+    int status = check_governing_open(&governing, t->governed, rng_u64(&t->r), err);
+    if (status) return status;
     sereno_request request = request_of(a, stops);
     request.cancel = &d.cancel;
     request.clock = &clock;
     request.observer = disturb;
     request.observer_ctx = &d;
-    int status = sereno_generate(t->generator, &request, &out->g, err);
+    request.governing = check_governing_of(&governing);
+    status = sereno_generate(t->generator, &request, &out->g, err);
+    t->counts->governed += governing.changed;
+    check_governing_close(&governing);
     out->kept = t->engine->ops->length(t->engine, t->sequence);
     out->cancelled = atomic_load(&d.cancel);
     add_stats(t->counts, &out->g.speculation);
@@ -428,12 +437,12 @@ static void describe(const check_options *o, const trial *t, char *out, size_t s
              "trial %" PRIu64 ", answer %d of %d: %s. Prompt of %zu tokens (%s), at most %d of answer, temperature %g, "
              "top-k %d, top-p %g, min-p %g, seed %" PRIu64 ", %d stop strings%s; draft %s%s of %d to %d tokens, "
              "batches of %d to %d, %s; %d threads, sequence %d; abandoned: a draft's pass once in %u, another once in "
-             "%u (0: never)",
+             "%u (0: never); governed by %s",
              t->number, a->index + 1, t->n_answers, t->difference, a->prompt.n, a->prompt_kind, a->max_tokens,
              (double)p->temperature, p->top_k, (double)p->top_p, (double)p->min_p, p->seed, a->n_stops, cancelled_first,
              o->draft_names[t->draft], b->may_draft ? "" : " (may not draft)", b->draft_min, b->draft_max, b->batch_min,
              b->batch_max, ngrams, t->engine->ops->info(t->engine)->n_threads, t->sequence,
-             t->mischief.abandon_draft_of, t->mischief.abandon_other_of);
+             t->mischief.abandon_draft_of, t->mischief.abandon_other_of, check_governing_name(t->governed));
 }
 
 /* ---- A trial ---- */
@@ -546,6 +555,7 @@ check_counts check_total(const check_result *result) {
         sum.accepted_ngram += c->accepted_ngram;
         sum.passes_abandoned += c->passes_abandoned;
         sum.sleeps += c->sleeps;
+        sum.governed += c->governed;
         sum.cancelled += c->cancelled;
         sum.stopped += c->stopped;
         sum.filled += c->filled;

@@ -3,9 +3,10 @@
  * by speculation. Tokens, text, how it ended and the length of the KV cache must be equal.
  *
  * Everything that trial k does is drawn from (seed, k), so that one trial can be repeated alone: settings, when passes
- * are abandoned and put to sleep, and the time that the planner believes passes to take (the generator gets a clock
- * that chance advances, which leads it to decide as on any machine). What is not: whatever earlier trials have left in
- * the engines, which must make no difference. A difference that one trial alone does not show comes from there.
+ * are abandoned and put to sleep, who governs, and the time that the planner believes passes to take (the generator
+ * gets a clock that chance advances, which leads it to decide as on any machine). What is not: whatever earlier trials
+ * have left in the engines, which must make no difference. A difference that one trial alone does not show comes from
+ * there.
  */
 #ifndef CHECK_EXACTNESS_H
 #define CHECK_EXACTNESS_H
@@ -40,7 +41,8 @@ typedef struct check_counts {
     uint64_t trials, answers; /* an answer: one request, plain and speculated */
     uint64_t tokens;
     int64_t passes, drafted, drafts_abandoned, verified_neural, verified_ngram, accepted_neural, accepted_ngram;
-    uint64_t passes_abandoned;                   /* of the target, and tried again */
+    uint64_t passes_abandoned; /* of the target, and tried again */
+    uint64_t governed;         /* decisions of a governor, or of chance in its place, that held back */
     uint64_t sleeps, cancelled, stopped, filled; /* answers first cancelled; ended by a stop string; by the context */
 } check_counts;
 

@@ -51,14 +51,15 @@ static int32_t within(int32_t value, int32_t low, int32_t high) {
     return value < low ? low : value > high ? high : value;
 }
 
-/* What the options leave to decide is the decision's: fixed values win. */
+/* What the options leave to decide is the decision's: fixed values win, whatever it says. */
 static sereno_bounds bounds_now(const elastic *el) {
     const sereno_bounds *o = &el->options.bounds, *d = &el->decision.bounds;
-    return (sereno_bounds){.may_draft = o->may_draft && d->may_draft,
-                           .draft_min = within(d->draft_min, o->draft_min, o->draft_max),
-                           .draft_max = within(d->draft_max, o->draft_min, o->draft_max),
-                           .batch_min = within(d->batch_min, o->batch_min, o->batch_max),
-                           .batch_max = within(d->batch_max, o->batch_min, o->batch_max)};
+    sereno_bounds b = {.may_draft = o->may_draft && d->may_draft,
+                       .draft_max = within(d->draft_max, o->draft_min, o->draft_max),
+                       .batch_max = within(d->batch_max, o->batch_min, o->batch_max)};
+    b.draft_min = within(d->draft_min, o->draft_min, b.draft_max);
+    b.batch_min = within(d->batch_min, o->batch_min, b.batch_max);
+    return b;
 }
 
 /* What was decided at a boundary. Only drafts may be abandoned, whoever governs. */

@@ -10,7 +10,7 @@ from support import Case, fake, tiny_model
 OPTIONS = {"-m", "--model", "--trials", "-s", "--seed", "--trial", "-md", "--draft", "--go-on", "-t", "--threads",
            "--cpu", "--sched", "--activations", "--json", "-v", "--verbose", "--log-file", "-h", "--help"}
 COUNTS = {"trials", "answers", "tokens", "passes", "passes_abandoned", "drafted", "drafted_abandoned",
-          "verified_neural", "verified_ngram", "accepted_neural", "accepted_ngram", "sleeps", "cancelled", "stopped",
+          "verified_neural", "verified_ngram", "accepted_neural", "accepted_ngram", "sleeps", "governed", "cancelled", "stopped",
           "filled_context"}
 
 

@@ -143,15 +143,17 @@ static check_options options_of(const fixture *f, uint64_t trials) {
 static void print_counts(const check_options *o, const check_result *result) {
     for (int i = 0; i < o->n_drafts; i++) {
         const check_counts *c = &result->by_draft[i];
-        print_message(
-            "%s: %llu trials, %llu answers, %llu tokens, %lld passes, %lld drafted, %lld abandoned, accepted "
-            "%lld of %lld and %lld of %lld n-grams; %llu other passes abandoned, %llu sleeps, %llu cancelled, "
-            "%llu stopped, %llu filled the context\n",
-            o->draft_names[i], (unsigned long long)c->trials, (unsigned long long)c->answers,
-            (unsigned long long)c->tokens, (long long)c->passes, (long long)c->drafted, (long long)c->drafts_abandoned,
-            (long long)c->accepted_neural, (long long)c->verified_neural, (long long)c->accepted_ngram,
-            (long long)c->verified_ngram, (unsigned long long)c->passes_abandoned, (unsigned long long)c->sleeps,
-            (unsigned long long)c->cancelled, (unsigned long long)c->stopped, (unsigned long long)c->filled);
+        print_message("%s: %llu trials, %llu answers, %llu tokens, %lld passes, %lld drafted, %lld abandoned, accepted "
+                      "%lld of %lld and %lld of %lld n-grams; %llu other passes abandoned, %llu sleeps, %llu times "
+                      "held back by who governs, "
+                      "%llu cancelled, %llu stopped, %llu filled the context\n",
+                      o->draft_names[i], (unsigned long long)c->trials, (unsigned long long)c->answers,
+                      (unsigned long long)c->tokens, (long long)c->passes, (long long)c->drafted,
+                      (long long)c->drafts_abandoned, (long long)c->accepted_neural, (long long)c->verified_neural,
+                      (long long)c->accepted_ngram, (long long)c->verified_ngram,
+                      (unsigned long long)c->passes_abandoned, (unsigned long long)c->sleeps,
+                      (unsigned long long)c->governed, (unsigned long long)c->cancelled, (unsigned long long)c->stopped,
+                      (unsigned long long)c->filled);
     }
 }
 
@@ -175,7 +177,7 @@ static void check(sereno_model *model, sereno_model *other, uint64_t trials, int
         else if (i < OTHER_MODEL) assert_true(c->accepted_neural > 0); /* of another model it would be chance */
     }
     if (trials >= ENOUGH_TRIALS) {
-        assert_true(total.passes_abandoned > 0 && total.sleeps > 0);
+        assert_true(total.passes_abandoned > 0 && total.sleeps > 0 && total.governed > 0);
         assert_true(total.cancelled > 0 && total.stopped > 0 && total.filled > 0);
     }
     close_fixture(&f);
