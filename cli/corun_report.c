@@ -60,12 +60,29 @@ static json_t *json_quantiles(const sereno_quantiles *q) {
                      known_above_0(q->p99));
 }
 
+static json_t *json_governed(const corun_governed *g) {
+    if (!g->there) return json_null();
+    double total = 0;
+    for (int i = 0; i < SERENO_MODES; i++) {
+        total += (double)g->mode_ns[i];
+    }
+    json_t *share = json_object();
+    for (int i = 0; i < SERENO_MODES; i++) {
+        json_object_set_new(share, sereno_mode_name((sereno_mode)i), json_real(share_of((double)g->mode_ns[i], total)));
+    }
+    return json_pack("{s:o, s:I, s:I, s:I, s:I, s:f, s:f}", "mode_share", share, "preemptions",
+                     (json_int_t)g->preemptions, "sleeps", (json_int_t)g->sleeps, "holds", (json_int_t)g->holds,
+                     "batch_changes", (json_int_t)g->batch_changes, "hold_ms", (double)g->hold_ns / 1e6, "sleep_ms",
+                     (double)g->sleep_ns / 1e6);
+}
+
 static void put_engine(json_t *cell, const corun_cell *c) {
     const sereno_speculation_stats *s = &c->speculation;
     json_t *speculation = json_speculation(s, 0);
     bool verified = s->verified_neural + s->verified_ngram > 0, timed = s->step_ns > 0;
     json_object_set(cell, "acceptance", verified ? json_object_get(speculation, "acceptance") : json_null());
     json_object_set(cell, "time_share", timed ? json_object_get(speculation, "time_share") : json_null());
+    json_object_set_new(cell, "governor", json_governed(&c->governed));
     json_object_set_new(cell, "weights_gbs", c->has_engine ? json_real(c->weights_gbs) : json_null());
     json_object_set_new(cell, "cpu_s", c->has_engine ? json_real(c->cpu_s) : json_null());
     json_object_set_new(cell, "longest_stretch_ms", c->has_engine ? json_real(c->longest_stretch_ms) : json_null());

@@ -26,7 +26,9 @@ static int take_name(void *ctx, const command_line *cl, int number, strategy *s,
     for (int i = 0; i < number; i++) {
         if (strcmp(list->list[i].name, s->name) == 0) return usage_error(cl, "strategy '%s' is there twice", s->name);
     }
-    list->list[number] = (corun_strategy){.name = s->name, .kind = kind, .pacing = kind->pacing, .url = url};
+    list->list[number] = (corun_strategy){
+        .name = s->name, .kind = kind, .pacing = kind->pacing, .governor = corun_governor(kind), .url = url};
+    s->fill = kind->without != WITHOUT_FILL;
     s->draft.strategy = kind->speculates ? STRATEGY_SPEC : STRATEGY_PLAIN;
     return 0;
 }
@@ -55,6 +57,11 @@ static int take_key(void *ctx, const command_line *cl, int number, strategy *s, 
         bool hold = strcmp(value, "hold") == 0;
         if (!hold && strcmp(value, "verify") != 0) return strategy_bad_value(cl, s, key, value, "hold or verify");
         c->pacing.hint = hold ? HINT_HOLD : HINT_VERIFY;
+    } else if (c->kind->governed) {
+        sereno_error err;
+        if (sereno_governor_set(&c->governor, key, value, &err) != 0) {
+            return usage_error(cl, "strategy '%s': %s", s->name, err.message);
+        }
     } else {
         *known = false;
     }

@@ -77,7 +77,7 @@ static char *word_end(char *at) {
     for (char *colon = strchr(at, ':'); colon; colon = strchr(colon + 1, ':')) {
         const char *next = colon + 1;
         if (strncmp(next, "layers=", 7) == 0) continue;
-        size_t key = strspn(next, "abcdefghijklmnopqrstuvwxyz-");
+        size_t key = strspn(next, "abcdefghijklmnopqrstuvwxyz-_");
         if (key > 0 && next[key] == '=') return colon;
     }
     return at + strlen(at);

@@ -163,6 +163,9 @@ typedef struct sereno_governor_limits {
     double prefill_cost; /* of a prompt token, in tokens of plain decoding; 0 .. 1 */
 } sereno_governor_limits;
 
+/* By what an engine expects of its passes. */
+SERENO_API sereno_governor_limits sereno_governor_limits_of(const sereno_engine *target);
+
 /* ---- The governor ---- */
 
 typedef struct sereno_governor sereno_governor;

@@ -65,9 +65,16 @@ static int run_order(const background *b, const opened *o, const background_orde
     const background_wiring *w = b->wiring;
     const corun_strategy *s = &b->strategies[order->strategy];
     switch (s->kind->load) {
-    case LOAD_ENGINE:
-        return corun_load_engine(o->engine, w->tokenizer, w->speculation(w->ctx, order->strategy), &s->pacing,
-                                 w->synthetic, w->signal, w->requests, &order->window, out, err);
+    case LOAD_ENGINE: {
+        const corun_engine with = {.engine = o->engine,
+                                   .tokenizer = w->tokenizer,
+                                   .speculation = w->speculation(w->ctx, order->strategy),
+                                   .strategy = s,
+                                   .calibration = w->calibration ? w->calibration(w->ctx, order->strategy) : NULL,
+                                   .synthetic = w->synthetic,
+                                   .signal = w->signal};
+        return corun_load_engine(&with, w->requests, &order->window, out, err);
+    }
     case LOAD_PEER: return corun_load_peer(o->peer, w->requests, &order->window, out, err);
     default: run_spinners(w, &order->window); return SERENO_OK;
     }

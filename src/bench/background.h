@@ -21,6 +21,8 @@ typedef struct background_wiring {
     int (*open)(void *ctx, int first, sereno_engine **engine, sereno_error *err);
     /* What a strategy speculates with; NULL: nothing. After open. */
     const sereno_speculation *(*speculation)(void *ctx, int strategy);
+    /* What the machine was found to be without a foreground, for the sensor of a governed strategy; NULL: none. */
+    const sereno_calibration *(*calibration)(void *ctx, int strategy);
     void *ctx;
     const sereno_tokenizer *tokenizer;
     const synthetic_acceptance *synthetic; /* NULL: real acceptance */

@@ -106,6 +106,7 @@ static bool row_wait(row *w) {
 typedef struct engine_run {
     meter meter;
     pacer pacer;
+    sereno_control control; /* of a governed strategy */
     const frame_signal *signal;
     double target_bytes, draft_bytes; /* of a whole pass */
     uint64_t last_ns;                 /* the last boundary at which nothing was slept; 0: none */
@@ -157,6 +158,7 @@ static int answer(engine_run *e, sereno_generator *generator, row *w, sereno_err
                               .ctx = e,
                               .observer = observe,
                               .observer_ctx = e};
+    if (e->control.governor) request.governing = sereno_control_governing(&e->control);
     request.sampler.seed = w->window->seed;
     e->meter.asked_ns = now();
     e->meter.last_ns = 0;
@@ -181,27 +183,62 @@ static int answer_all(engine_run *e, sereno_generator *generator, const syntheti
     return status;
 }
 
-int corun_load_engine(sereno_engine *engine, const sereno_tokenizer *tokenizer, const sereno_speculation *speculation,
-                      const pacing *how, const synthetic_acceptance *synthetic, const frame_signal *signal,
-                      const corun_requests *requests, const corun_window *window, corun_background *out,
-                      sereno_error *err) {
+/* ---- Governing ---- */
+
+static int open_control(engine_run *e, const corun_engine *with, sereno_error *err) {
+    const corun_strategy *s = with->strategy;
+    if (!s->kind->governed) return SERENO_OK;
+    sereno_governor_limits limits = sereno_governor_limits_of(with->engine);
+    int status = sereno_governor_open(&s->governor, &limits, &e->control.governor, err);
+    sereno_engine *draft = with->speculation ? with->speculation->draft : NULL;
+    if (!status) status = sereno_sensor_open(with->engine, draft, with->calibration, &e->control.sensor, err);
+    if (!status) sereno_sensor_use_probe(e->control.sensor, s->kind->without != WITHOUT_PROBE);
+    return status;
+}
+
+static void close_control(engine_run *e, corun_background *out) {
+    if (e->control.governor) {
+        sereno_governor_stats s;
+        sereno_governor_read(e->control.governor, &s);
+        corun_governed *g = &out->governed;
+        *g = (corun_governed){.there = true,
+                              .preemptions = (int64_t)s.preemptions,
+                              .sleeps = (int64_t)s.sleeps,
+                              .holds = (int64_t)s.holds,
+                              .batch_changes = (int64_t)s.batch_changes,
+                              .hold_ns = (int64_t)s.hold_ns,
+                              .sleep_ns = (int64_t)s.sleep_ns};
+        for (int i = 0; i < SERENO_MODES; i++) {
+            g->mode_ns[i] = (int64_t)s.mode_ns[i];
+        }
+    }
+    sereno_governor_close(&e->control.governor);
+    sereno_sensor_close(&e->control.sensor);
+}
+
+int corun_load_engine(const corun_engine *with, const corun_requests *requests, const corun_window *window,
+                      corun_background *out, sereno_error *err) {
     *out = (corun_background){.there = true, .has_engine = true};
     engine_run *e = calloc(1, sizeof *e);
     if (!e) return err_no_memory(err, "a run", sizeof *e);
     sereno_generator *generator = NULL;
     row w = {0};
-    sereno_engine *draft = speculation ? speculation->draft : NULL;
+    sereno_engine *draft = with->speculation ? with->speculation->draft : NULL;
     *e = (engine_run){.meter = {.window = window, .out = out},
-                      .pacer = {.pacing = how},
-                      .signal = signal,
-                      .target_bytes = (double)engine->ops->info(engine)->weight_bytes,
+                      .pacer = {.pacing = &with->strategy->pacing},
+                      .signal = with->signal,
+                      .target_bytes = (double)with->engine->ops->info(with->engine)->weight_bytes,
                       .draft_bytes = draft ? (double)draft->ops->info(draft)->weight_bytes : 0};
     timer_precise();
     int status = row_open(&w, requests, window, err);
-    if (!status) status = sereno_generator_open(engine, tokenizer, 0, speculation, &generator, err);
-    if (!status) status = answer_all(e, generator, synthetic, &w, err);
+    if (!status) status = open_control(e, with, err);
+    if (!status) {
+        status = sereno_generator_open(with->engine, with->tokenizer, 0, with->speculation, &generator, err);
+    }
+    if (!status) status = answer_all(e, generator, with->synthetic, &w, err);
     if (e->cpu_begin_ns > 0) out->cpu_s = (double)(process_cpu_ns() - e->cpu_begin_ns) / 1e9;
     meter_end(&e->meter);
+    close_control(e, out);
     sereno_generator_close(&generator);
     free(w.order);
     free(e);

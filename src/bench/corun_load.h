@@ -8,9 +8,10 @@
 
 #include "bench_decode.h"
 #include "corun_run.h"
+#include "corun_strategy.h"
 #include "frame_loop.h"
-#include "pacing.h"
 #include "peer_client.h"
+#include "sereno/sensor.h"
 #include "synthetic.h"
 
 typedef struct corun_prompt {
@@ -33,11 +34,19 @@ typedef struct corun_window {
     uint64_t seed; /* of the order of prompts, of the gaps and of sampling: one for all strategies of a repeat */
 } corun_window;
 
-/* Our engine. speculation NULL: plain decoding. signal: in_frame for the oracle; NULL where no one asks. */
-int corun_load_engine(sereno_engine *engine, const sereno_tokenizer *tokenizer, const sereno_speculation *speculation,
-                      const pacing *how, const synthetic_acceptance *synthetic, const frame_signal *signal,
-                      const corun_requests *requests, const corun_window *window, corun_background *out,
-                      sereno_error *err);
+/* Our engine, and how it is run; all borrowed. */
+typedef struct corun_engine {
+    sereno_engine *engine;
+    const sereno_tokenizer *tokenizer;
+    const sereno_speculation *speculation; /* NULL: plain decoding */
+    const corun_strategy *strategy;
+    const sereno_calibration *calibration; /* of a governed strategy; NULL: none */
+    const synthetic_acceptance *synthetic; /* NULL: real acceptance */
+    const frame_signal *signal;            /* in_frame for the oracle; NULL where no one asks */
+} corun_engine;
+
+int corun_load_engine(const corun_engine *with, const corun_requests *requests, const corun_window *window,
+                      corun_background *out, sereno_error *err);
 
 int corun_load_peer(peer_client *peer, const corun_requests *requests, const corun_window *window,
                     corun_background *out, sereno_error *err);

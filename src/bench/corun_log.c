@@ -67,6 +67,15 @@ static const field speculation_fields[] = {
     FIELD(sereno_speculation_stats, INT64, sleep_ns),
     {0},
 };
+static const field governed_fields[] = {
+    FIELD(corun_governed, INT64, preemptions),
+    FIELD(corun_governed, INT64, sleeps),
+    FIELD(corun_governed, INT64, holds),
+    FIELD(corun_governed, INT64, batch_changes),
+    FIELD(corun_governed, INT64, hold_ns),
+    FIELD(corun_governed, INT64, sleep_ns),
+    {0},
+};
 #undef FIELD
 
 static json_t *put_fields(json_t *object, const field *fields, const void *from) {
@@ -154,6 +163,29 @@ static bool get_batches(const json_t *rows, int64_t passes[SERENO_BATCHES], uint
     return json_array_size(rows) == SERENO_BATCHES;
 }
 
+/* Null where nobody governed. */
+static json_t *governed_to_json(const corun_governed *g) {
+    if (!g->there) return json_null();
+    json_t *modes = json_array();
+    for (int i = 0; i < SERENO_MODES; i++) {
+        if (put(modes, json_integer(g->mode_ns[i]))) continue;
+        json_decref(modes);
+        return NULL;
+    }
+    return put_fields(json_pack("{s:o}", "mode_ns", modes), governed_fields, g);
+}
+
+/* Logs of before there were governors have no such key. */
+static bool governed_from_json(const json_t *object, corun_governed *out) {
+    *out = (corun_governed){.there = object && !json_is_null(object)};
+    if (!out->there) return true;
+    const json_t *modes = json_object_get(object, "mode_ns");
+    for (size_t i = 0; i < SERENO_MODES; i++) {
+        if (!get_integer(json_array_get(modes, i), INT64_MAX, &out->mode_ns[i])) return false;
+    }
+    return json_array_size(modes) == SERENO_MODES && get_fields(object, governed_fields, out);
+}
+
 /* ---- A run ---- */
 
 static json_t *background_to_json(const corun_background *b) {
@@ -161,8 +193,9 @@ static json_t *background_to_json(const corun_background *b) {
     json_t *engine = json_null();
     if (b->has_engine) {
         json_t *speculation = put_fields(json_object(), speculation_fields, &b->speculation);
-        engine = put_fields(json_pack("{s:o, s:o}", "speculation", speculation, "batches",
-                                      put_batches(b->speculation.passes_of, b->speculation.verify_ns)),
+        engine = put_fields(json_pack("{s:o, s:o, s:o}", "speculation", speculation, "batches",
+                                      put_batches(b->speculation.passes_of, b->speculation.verify_ns), "governor",
+                                      governed_to_json(&b->governed)),
                             engine_fields, b);
     }
     return put_fields(json_pack("{s:o, s:o, s:o}", "ttft_ms", put_fields(json_object(), quantile_fields, &b->ttft_ms),
@@ -182,6 +215,7 @@ static bool background_from_json(const json_t *object, corun_background *out) {
     out->has_engine = json_is_object(engine);
     if (!out->has_engine) return json_is_null(engine);
     return get_fields(engine, engine_fields, out) &&
+           governed_from_json(json_object_get(engine, "governor"), &out->governed) &&
            get_fields(json_object_get(engine, "speculation"), speculation_fields, &out->speculation) &&
            get_batches(json_object_get(engine, "batches"), out->speculation.passes_of, out->speculation.verify_ns);
 }

@@ -46,3 +46,16 @@ const corun_run *corun_runs_find(const corun_runs *runs, const char *strategy, c
     }
     return NULL;
 }
+
+void corun_governed_add(corun_governed *sum, const corun_governed *more) {
+    sum->there |= more->there;
+    sum->preemptions += more->preemptions;
+    sum->sleeps += more->sleeps;
+    sum->holds += more->holds;
+    sum->batch_changes += more->batch_changes;
+    sum->hold_ns += more->hold_ns;
+    sum->sleep_ns += more->sleep_ns;
+    for (int i = 0; i < SERENO_MODES; i++) {
+        sum->mode_ns[i] += more->mode_ns[i];
+    }
+}

@@ -10,7 +10,16 @@
 
 #include "sereno/error.h"
 #include "sereno/generate.h"
+#include "sereno/governor.h"
 #include "sereno/speculation.h"
+
+/* What a governor did; sums. */
+typedef struct corun_governed {
+    bool there; /* false: there was none */
+    int64_t preemptions, sleeps, holds, batch_changes;
+    int64_t hold_ns, sleep_ns;
+    int64_t mode_ns[SERENO_MODES];
+} corun_governed;
 
 enum { CORUN_STRATEGY_MAX = 256, CORUN_FOREGROUND_MAX = 128, CORUN_ERROR_MAX = SERENO_ERROR_MESSAGE_BYTES };
 
@@ -28,9 +37,10 @@ typedef struct corun_background {
     sereno_quantiles ttft_ms, itl_ms;     /* 0 where there were none */
     bool has_engine;                      /* it was ours: what follows is known. A peer's is not */
     sereno_speculation_stats speculation; /* sums of the requests; tried_at and accepted_at are not kept in the log */
-    double weight_bytes;                  /* weights read, target and draft */
-    double cpu_s;                         /* CPU time of the process */
-    double longest_stretch_ms;            /* longest time between two boundaries, at which alone it can yield */
+    corun_governed governed;
+    double weight_bytes;       /* weights read, target and draft */
+    double cpu_s;              /* CPU time of the process */
+    double longest_stretch_ms; /* longest time between two boundaries, at which alone it can yield */
 } corun_background;
 
 typedef struct corun_run {
@@ -50,6 +60,9 @@ typedef struct corun_runs {
     corun_run *list; /* owned, and what they own */
     int n, capacity;
 } corun_runs;
+
+/* Adds what a governor did to a sum; none: nothing. */
+void corun_governed_add(corun_governed *sum, const corun_governed *more);
 
 /* Appends and takes over what the run owns, in every case. SERENO_ERR_NO_MEMORY. */
 int corun_runs_append(corun_runs *runs, corun_run *run, sereno_error *err);

@@ -125,6 +125,7 @@ static void background_of(const counted_runs *c, corun_cell *cell) {
         if (!b->there || !b->has_engine) continue;
         cell->has_engine = true;
         sereno_speculation_add(&cell->speculation, &b->speculation);
+        corun_governed_add(&cell->governed, &b->governed);
         bytes += b->weight_bytes;
         cpu_s += b->cpu_s;
         seconds += c->list[i]->seconds;

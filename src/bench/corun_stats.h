@@ -19,6 +19,7 @@ typedef struct corun_cell {
     sereno_quantiles itl_ms;   /* each the median over runs that have it; 0: none has */
     bool has_background, has_engine;
     sereno_speculation_stats speculation;
+    corun_governed governed;
     /* Of an engine of ours; else 0. */
     double weights_gbs;        /* weights read a second */
     double cpu_s;              /* of the background, all runs together */

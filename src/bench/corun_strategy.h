@@ -6,6 +6,7 @@
 
 #include "pacing.h"
 #include "sereno/engine.h"
+#include "sereno/governor.h"
 
 typedef enum corun_load {
     LOAD_NONE,   /* the foreground alone */
@@ -13,6 +14,16 @@ typedef enum corun_load {
     LOAD_ENGINE, /* our engine */
     LOAD_PEER,   /* another server */
 } corun_load;
+
+/* What an ablation takes away from the governed strategy. */
+typedef enum corun_without {
+    WITHOUT_NOTHING,
+    WITHOUT_PREEMPT, /* drafts are never abandoned */
+    WITHOUT_FILL,    /* n-grams fill no free place */
+    WITHOUT_BATCH,   /* batches are the planner's alone */
+    WITHOUT_SLEEP,   /* neither sleeps nor holds */
+    WITHOUT_PROBE,   /* it senses by its own subgraphs alone */
+} corun_without;
 
 /* A kind of strategy: a row of the registry. */
 typedef struct corun_kind {
@@ -22,6 +33,9 @@ typedef struct corun_kind {
     sereno_sched sched;
     bool lowers_session; /* its session is lowered where the kernel groups tasks by session */
     pacing pacing;       /* unless the strategy says otherwise */
+    bool governed;
+    sereno_policy policy; /* of the governor */
+    corun_without without;
 } corun_kind;
 
 /* The registry; ends with a row without a name. */
@@ -32,7 +46,8 @@ typedef struct corun_strategy {
     const char *name; /* as it was asked for; unique */
     const corun_kind *kind;
     pacing pacing;
-    const char *url; /* of a peer */
+    sereno_governor_params governor; /* where the kind is governed */
+    const char *url;                 /* of a peer */
 } corun_strategy;
 
 /* Where foreground and background run. */
@@ -40,6 +55,9 @@ typedef enum corun_placement {
     PLACEMENT_SPLIT,  /* the foreground on a core of its own, the background on the others */
     PLACEMENT_SHARED, /* both wherever the system puts them */
 } corun_placement;
+
+/* Settings of a kind's governor, with what an ablation takes away. */
+sereno_governor_params corun_governor(const corun_kind *kind);
 
 /* The name of the strategy that others are compared with: "plain" in split, "plain-idle" in shared placement. */
 const char *corun_base(corun_placement placement);

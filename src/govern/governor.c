@@ -49,6 +49,13 @@ sereno_decision sereno_ungoverned(void) {
                              .next_ns = UINT64_MAX};
 }
 
+sereno_governor_limits sereno_governor_limits_of(const sereno_engine *target) {
+    enum { CONTEXT = 256 };
+    double plain_us = target->ops->pass_us(target, 1, CONTEXT);
+    double prefill_us = target->ops->pass_us(target, SERENO_PREFILL_BATCH_MAX, CONTEXT) / SERENO_PREFILL_BATCH_MAX;
+    return (sereno_governor_limits){.plain_tok_s = 1e6 / plain_us, .prefill_cost = fmin(prefill_us / plain_us, 1)};
+}
+
 int sereno_governor_open(const sereno_governor_params *params, const sereno_governor_limits *limits,
                          sereno_governor **out, sereno_error *err) {
     *out = NULL;
