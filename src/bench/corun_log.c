@@ -11,7 +11,7 @@
 #include "errors.h"
 #include "utf8.h"
 
-enum { LOG_VERSION = 1, SHOWN_MAX = 96 };
+enum { LOG_VERSION = 2, SHOWN_MAX = 96 };
 static const char log_kind[] = "sereno bench corun";
 static const size_t dump_flags = JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(17);
 
@@ -175,10 +175,9 @@ static json_t *governed_to_json(const corun_governed *g) {
     return put_fields(json_pack("{s:o}", "mode_ns", modes), governed_fields, g);
 }
 
-/* Logs of before there were governors have no such key. */
 static bool governed_from_json(const json_t *object, corun_governed *out) {
-    *out = (corun_governed){.there = object && !json_is_null(object)};
-    if (!out->there) return true;
+    *out = (corun_governed){.there = json_is_object(object)};
+    if (!out->there) return json_is_null(object);
     const json_t *modes = json_object_get(object, "mode_ns");
     for (size_t i = 0; i < SERENO_MODES; i++) {
         if (!get_integer(json_array_get(modes, i), INT64_MAX, &out->mode_ns[i])) return false;

@@ -57,6 +57,19 @@ static sereno_speculation_stats random_stats(rng *r) {
     return s;
 }
 
+static corun_governed random_governed(rng *r) {
+    corun_governed g = {.there = rng_below(r, 2) == 0};
+    if (!g.there) return g;
+    int64_t *const counts[] = {&g.preemptions, &g.sleeps, &g.holds, &g.batch_changes, &g.hold_ns, &g.sleep_ns};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        *counts[i] = random_count(r);
+    }
+    for (int i = 0; i < SERENO_MODES; i++) {
+        g.mode_ns[i] = random_count(r);
+    }
+    return g;
+}
+
 /* Names and errors of any characters, up to their full length. */
 static void random_text(rng *r, char *out, size_t size) {
     static const char *const pieces[] = {"plain", "\"", "\\", "\xC3\xA4",        "\xE4\xBD\xA0",
@@ -95,6 +108,7 @@ static corun_run random_run(rng *r) {
     b->has_engine = rng_below(r, 4) > 0;
     if (!b->has_engine) return run;
     b->speculation = random_stats(r);
+    b->governed = random_governed(r);
     b->weight_bytes = random_number(r);
     b->cpu_s = random_number(r);
     b->longest_stretch_ms = random_number(r);
@@ -126,6 +140,9 @@ static void assert_same_run(const corun_run *a, const corun_run *b) {
     assert_same_quantiles(&x->ttft_ms, &y->ttft_ms);
     assert_same_quantiles(&x->itl_ms, &y->itl_ms);
     assert_memory_equal(&x->speculation, &y->speculation, sizeof x->speculation); /* tried_at and accepted_at are 0 */
+    assert_int_equal(x->governed.there, y->governed.there);
+    assert_memory_equal(&x->governed.preemptions, &y->governed.preemptions,
+                        sizeof x->governed - offsetof(corun_governed, preemptions));
     assert_true(x->weight_bytes == y->weight_bytes && x->cpu_s == y->cpu_s &&
                 x->longest_stretch_ms == y->longest_stretch_ms);
 }
@@ -224,6 +241,7 @@ static corun_run full_run(int32_t repeat) {
     run.background.there = run.background.has_engine = true;
     run.background.tokens = 300;
     run.background.speculation.passes = 40;
+    run.background.governed = (corun_governed){.there = true, .holds = 3, .mode_ns = {5, 6}};
     return run;
 }
 
@@ -451,16 +469,16 @@ static void test_garbage(void **state) {
         "{}\n",
         "{\"log\":\"other\"}\n",
         "[1]\n{}\n",
-        "{\"log\":\"sereno bench corun\",\"version\":1}\n",
-        "{\"log\":\"sereno bench corun\",\"version\":2,\"settings\"",
+        "{\"log\":\"sereno bench corun\",\"version\":2}\n",
+        "{\"log\":\"sereno bench corun\",\"version\":3,\"settings\"",
     };
     for (size_t i = 0; i < sizeof not_logs / sizeof *not_logs; i++) {
         write_file(path, not_logs[i], strlen(not_logs[i]));
         refused(path, SERENO_ERR_FORMAT, "line 1: not the beginning of a log");
     }
-    const char newer[] = "{\"log\":\"sereno bench corun\",\"version\":2,\"settings\":{}}\n";
+    const char newer[] = "{\"log\":\"sereno bench corun\",\"version\":3,\"settings\":{}}\n";
     write_file(path, newer, sizeof newer - 1);
-    refused(path, SERENO_ERR_FORMAT, "version 2, not 1");
+    refused(path, SERENO_ERR_FORMAT, "version 3, not 2");
     uint8_t zeros[5000] = {0};
     write_file(path, zeros, sizeof zeros);
     refused(path, SERENO_ERR_FORMAT, "line 1");

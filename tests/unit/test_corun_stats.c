@@ -238,6 +238,7 @@ static corun_runs some_runs(void) {
     run->background.longest_stretch_ms = 3;
     run->background.speculation.passes = 11;
     run->background.speculation.verify_ns[2] = 1000;
+    run->background.governed = (corun_governed){.there = true, .holds = 3, .hold_ns = 10, .mode_ns = {[1] = 7}};
     add_run(&runs, "plain", "reader-1", 0, 10, 10);
     add_run(&runs, "native", "social-1", 1, 100, 4)->fg_latency_ns = 82;
     add_failure(&runs, "plain", "social-1", 1, "it crashed");
@@ -252,6 +253,7 @@ static corun_runs some_runs(void) {
     run->background.longest_stretch_ms = 5;
     run->background.speculation.passes = 4;
     run->background.speculation.verify_ns[2] = 500;
+    run->background.governed = (corun_governed){.there = true, .holds = 2, .hold_ns = 1, .mode_ns = {[1] = 8}};
     /* Its base is missing. */
     add_tokens(add_run(&runs, "plain", "social-1", 3, 20, 7), 60);
     add_failure(&runs, "plain", "social-1", 4, "it hung");
@@ -279,6 +281,7 @@ static void test_cell(void **state) {
     assert_near(c.cpu_s, 16, 1e-12);
     assert_true(c.longest_stretch_ms == 5);
     assert_true(c.speculation.passes == 15 && c.speculation.verify_ns[2] == 1500);
+    assert_true(c.governed.there && c.governed.holds == 5 && c.governed.hold_ns == 11 && c.governed.mode_ns[1] == 15);
 
     assert_ok(corun_cell_of(&runs, "native", "social-1", 1, &c, err));
     assert_true(c.runs == 3 && c.failed == 0 && !c.error && !c.has_background && !c.has_engine);
