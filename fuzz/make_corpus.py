@@ -271,6 +271,49 @@ def procfs_seeds():
     }
 
 
+def sensor_seeds():
+    """Pressure, energy and groups of counters: one target reads all three. The counters' ids are 41 and 42."""
+    some = "some avg10=0.22 avg60=0.17 avg300=1.11 total=58761459\n"
+    full = "full avg10=0.22 avg60=0.16 avg300=1.08 total=58300000\n"
+    most = 2**64 - 1
+
+    def words(*numbers):
+        return struct.pack(f"<{len(numbers)}Q", *numbers)
+
+    return {
+        "psi-usual": some + full,
+        "psi-some": some,
+        "psi-full": full,
+        "psi-twice": some + some,
+        "psi-most": f"some avg10=100.00 avg60=99.99 avg300=0.00 total={most}\n",
+        "psi-above": "some avg10=100.01 avg60=0.00 avg300=0.00 total=0\n",
+        "psi-total-too-large": f"some avg10=0.00 avg60=0.00 avg300=0.00 total={most + 1}\n",
+        "psi-lines-to-come": "idle avg10=x\n" + full + "\n" + some,
+        "psi-keys-to-come": some.replace("\n", " max=7\n"),
+        "psi-cut": some + full[:-9],
+        "psi-no-newline": some[:-1],
+        "psi-digits": some.replace("0.22", "0.2"),
+        "psi-zero-byte": some.replace(" avg60", "\0avg60"),
+        "energy-usual": "262143328850\n",
+        "energy-zero": "0\n",
+        "energy-most": f"{most}\n",
+        "energy-too-large": f"{most + 1}\n",
+        "energy-leading-zeros": "00012\n",
+        "energy-no-newline": "12",
+        "perf-usual": words(2, 900, 900, 5000, 41, 1000, 42),
+        "perf-shared": words(2, 900, 450, 1000, 42, 5000, 41),
+        "perf-most": words(2, most, most, most, 41, most, 42),
+        "perf-one-more": words(3, 900, 900, 7, 43, 5000, 41, 1000, 42),
+        "perf-twice": words(3, 900, 900, 5000, 41, 1000, 42, 1000, 42),
+        "perf-another": words(2, 900, 900, 5000, 41, 1000, 40),
+        "perf-header": words(0, 900, 900),
+        "perf-count-wraps": words(2**60 + 2, 900, 900, 5000, 41, 1000, 42),
+        "perf-ran-too-long": words(2, 900, 901, 5000, 41, 1000, 42),
+        "perf-cut": words(2, 900, 900, 5000, 41, 1000, 42)[:-1],
+        "nothing": "",
+    }
+
+
 def sse_seeds():
     chunk = 'data: {"choices":[{"index":0,"delta":{"content":"a: b"},"finish_reason":null}]}'
     return {
@@ -341,7 +384,7 @@ def foreground_seeds():
 def main():
     for target, seeds in (("fuzz_gguf", gguf_seeds()), ("fuzz_tokenizer", tokenizer_seeds()),
                            ("fuzz_procfs", procfs_seeds()), ("fuzz_sse", sse_seeds()),
-                           ("fuzz_foreground", foreground_seeds())):
+                           ("fuzz_foreground", foreground_seeds()), ("fuzz_sensors", sensor_seeds())):
         folder = CORPUS / target
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in seeds.items():

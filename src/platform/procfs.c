@@ -7,20 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Reads decimal digits and the one byte that must follow them. */
-static bool take_number(const char **at, const char *end, char follow, uint64_t *out) {
-    uint64_t value = 0;
-    const char *p = *at;
-    for (; p < end && *p >= '0' && *p <= '9'; p++) {
-        if (__builtin_mul_overflow(value, 10u, &value) || __builtin_add_overflow(value, (uint64_t)(*p - '0'), &value)) {
-            return false;
-        }
-    }
-    if (p == *at || p == end || *p != follow) return false;
-    *at = p + 1;
-    *out = value;
-    return true;
-}
+#include "take_number.h"
 
 bool schedstat_parse(const char *text, size_t size, schedstat *out) {
     const char *at = text, *end = text + size;
@@ -74,16 +61,12 @@ bool procfs_autogroup_enabled(void) {
 }
 
 bool autogroup_parse(const char *text, size_t size, int *nice_value) {
-    static const char begin[] = "/autogroup-", middle[] = "nice ";
     const char *at = text, *end = text + size;
     uint64_t number, value;
-    if (size < sizeof begin - 1 || memcmp(at, begin, sizeof begin - 1) != 0) return false;
-    at += sizeof begin - 1;
-    if (!take_number(&at, end, ' ', &number)) return false;
-    if ((size_t)(end - at) < sizeof middle - 1 || memcmp(at, middle, sizeof middle - 1) != 0) return false;
-    at += sizeof middle - 1;
-    bool negative = at < end && *at == '-';
-    if (negative) at++;
+    if (!take_text(&at, end, "/autogroup-") || !take_number(&at, end, ' ', &number) || !take_text(&at, end, "nice ")) {
+        return false;
+    }
+    bool negative = take_text(&at, end, "-");
     if (!take_number(&at, end, '\n', &value) || at != end ||
         value > (negative ? -AUTOGROUP_NICE_MIN : AUTOGROUP_NICE_MAX))
         return false;
