@@ -61,7 +61,7 @@ SERENO_API sereno_signals sereno_no_signals(void);
 
 typedef struct sereno_event {
     sereno_event_kind kind;
-    uint64_t now_ns;        /* of one clock; where it goes back, no time has passed */
+    uint64_t now_ns;        /* of one clock; where it goes back, no time has passed, and it counts from there on */
     sereno_plan_kind plan;  /* SUBGRAPH */
     int32_t batch;          /* SUBGRAPH, PASS: tokens of the pass */
     int32_t tokens;         /* DRAFT_TOKEN, TOKENS, PREFILL */
@@ -180,7 +180,7 @@ SERENO_API void sereno_governor_step(sereno_governor *governor, const sereno_eve
 
 /* Of all that there was since it was opened. */
 typedef struct sereno_governor_stats {
-    uint64_t mode_ns[SERENO_MODES];        /* time by mode, while there was a request */
+    uint64_t mode_ns[SERENO_MODES];        /* time by mode, while there was a request; gaps of over 2 s left out */
     uint64_t preemptions, sleeps, holds;   /* drafts abandoned; sleeps ordered (those of holds left out); holds begun */
     uint64_t sleep_ns, hold_ns;            /* time slept so */
     uint64_t batch_changes;                /* of the smallest batch */

@@ -2,14 +2,15 @@
  * What the foreground is short of: memory, cores, or nothing.
  *
  * Invariant: it is never "cores" while the score says memory. High run delay with a flat score means that the
- * foreground wants the CPU: larger batches, which compute more, would make that worse.
+ * foreground wants the CPU: larger batches, which compute more, would make that worse. Half a second without news of
+ * run delay, and nobody waits.
  *
  * Source: docs/ARCHITECTURE.md, "Sensing"; the paper's reviewers on compute-bound games.
  */
 #ifndef GOVERN_BOTTLENECK_H
 #define GOVERN_BOTTLENECK_H
 
-#include <math.h>
+#include <stdint.h>
 
 #include "hysteresis.h"
 
@@ -17,7 +18,7 @@ typedef enum bottleneck { BOTTLENECK_NONE, BOTTLENECK_MEMORY, BOTTLENECK_CPU } b
 
 typedef struct bottleneck_classifier {
     hysteresis waits;   /* run delay is high */
-    double run_delay;   /* as last said; it decays only by being said anew */
+    uint64_t said_ns;   /* when run delay last came */
     double least_score; /* from which on it is memory */
 } bottleneck_classifier;
 
@@ -26,11 +27,15 @@ static inline void bottleneck_init(bottleneck_classifier *c, double cpu_delay, d
                                  .least_score = least_score};
 }
 
-/* run_delay: 0 .. 1; NaN: nothing new. */
-static inline bottleneck bottleneck_step(bottleneck_classifier *c, double run_delay, double score) {
+#define BOTTLENECK_LOST_NS UINT64_C(500000000)
+
+/* run_delay: 0 .. 1; anything else, NaN too: nothing new. now_ns must not go back. */
+static inline bottleneck bottleneck_step(bottleneck_classifier *c, uint64_t now_ns, double run_delay, double score) {
     if (run_delay >= 0 && run_delay <= 1) {
-        c->run_delay = run_delay;
+        c->said_ns = now_ns;
         hysteresis_step(&c->waits, run_delay);
+    } else if (now_ns - c->said_ns > BOTTLENECK_LOST_NS) {
+        hysteresis_reset(&c->waits);
     }
     if (score > c->least_score) return BOTTLENECK_MEMORY;
     return c->waits.on ? BOTTLENECK_CPU : BOTTLENECK_NONE;

@@ -1,7 +1,8 @@
 #include "burst.h"
 
-/* A foreground that has told of no frame for so long no longer tells; a frame that is so late has been forgotten. */
-static const uint64_t told_for_ns = 1000000000, overdue_ns = 50000000;
+/* A foreground that has told of no frame for so long no longer tells, nor is a frame so long; a frame that is so late
+ * has been forgotten. */
+static const uint64_t told_for_ns = 1000000000, overdue_ns = SERENO_FRAME_OVERDUE_NS;
 
 void burst_init(burst *b, const sereno_governor_params *p) {
     *b = (burst){.sensed = {.high = p->burst_on,
@@ -34,7 +35,8 @@ void burst_frame(burst *b, uint64_t now_ns, bool begins, uint64_t deadline_ns) {
     b->in_frame = begins;
     if (begins) {
         b->frame_begin_ns = b->onset_ns = now_ns;
-        b->frame_deadline_ns = deadline_ns > now_ns ? deadline_ns : now_ns;
+        uint64_t left_ns = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
+        b->frame_deadline_ns = now_ns + (left_ns < told_for_ns ? left_ns : told_for_ns);
     }
     set(b, now_ns, begins);
 }
@@ -42,10 +44,7 @@ void burst_frame(burst *b, uint64_t now_ns, bool begins, uint64_t deadline_ns) {
 void burst_tick(burst *b, uint64_t now_ns, bool blind) {
     if (b->in_frame && now_ns > b->frame_deadline_ns && now_ns - b->frame_deadline_ns > overdue_ns) b->in_frame = false;
     if (b->is_told && !b->in_frame && now_ns - b->frame_seen_ns > told_for_ns) b->is_told = false;
-    if (blind) {
-        b->sensed.on = false;
-        b->sensed.crossings = 0;
-    }
+    if (blind) hysteresis_reset(&b->sensed);
     set(b, now_ns, b->is_told ? b->in_frame : b->sensed.on);
 }
 
@@ -56,17 +55,17 @@ static bool is_critical(const burst *b, uint64_t now_ns) {
     return (double)(now_ns - b->since_ns) >= b->after_ns;
 }
 
-bool burst_hold(burst *b, uint64_t now_ns) {
-    bool wanted = is_critical(b, now_ns);
-    if (b->holding && (double)(now_ns - b->hold_since_ns) >= b->max_ns) { /* cut off */
-        b->holding = false;
-        b->rest_until_ns = now_ns + (uint64_t)b->rest_ns;
+bool burst_hold(burst *b, uint64_t now_ns, bool always) {
+    uint64_t dt_ns = now_ns - b->asked_ns;
+    b->asked_ns = now_ns;
+    if (b->holding) {
+        b->held_ns += (double)dt_ns;
+        b->rested_ns = 0;
+    } else {
+        b->rested_ns += (double)dt_ns;
     }
-    if (wanted && !b->holding && now_ns >= b->rest_until_ns) {
-        b->holding = true;
-        b->hold_since_ns = now_ns;
-    }
-    if (!wanted) b->holding = false;
+    if (b->rested_ns >= b->rest_ns) b->held_ns = 0;
+    b->holding = b->max_ns > 0 && b->held_ns < b->max_ns && (always || is_critical(b, now_ns));
     return b->holding;
 }
 

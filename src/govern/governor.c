@@ -13,6 +13,8 @@
 #include "score.h"
 
 enum { TICK_NS = 5000000, TICK_MAX_NS = 50000000, BLIND_NS = 50000000, HOLD_POLL_US = 200, SCORE_UNITS = 1000 };
+/* No step takes longer, whatever the clock says: enough for all to be forgotten, too little for sums to overflow. */
+static const uint64_t step_max_ns = UINT64_C(60000000000);
 
 /* What `force` forces. */
 enum { FORCE_OPEN = 1, FORCE_PREEMPT, FORCE_BATCH, FORCE_SLEEP, FORCE_HOLD };
@@ -27,9 +29,11 @@ struct sereno_governor {
     bottleneck_classifier classifier;
     bottleneck bottleneck;
     bucket bucket;
-    double owed_ns; /* sleep that running has earned */
-    uint64_t now_ns, ticked_ns;
-    bool begun, in_request, paused, is_tick;
+    double owed_ns;   /* sleep that running has earned */
+    uint64_t told_ns; /* time of the last event, by whose clock it is */
+    uint64_t now_ns;  /* the governor's own time: 1 at the first event; it never goes back */
+    uint64_t ticked_ns;
+    bool in_request, paused;
     uint64_t slept_before_ns; /* of the sleeps at the present boundary */
     bool was_hold;            /* the sleep under way is of a hold */
     uint64_t reacted_ns;      /* onset of the last burst that was reacted to */
@@ -43,7 +47,10 @@ sereno_signals sereno_no_signals(void) {
 }
 
 sereno_decision sereno_ungoverned(void) {
-    return (sereno_decision){.bounds = sereno_speculation_defaults().bounds,
+    return (sereno_decision){.bounds = {.may_draft = true,
+                                        .draft_max = SERENO_DRAFT_MAX,
+                                        .batch_min = 1,
+                                        .batch_max = SERENO_VERIFY_BATCH_MAX},
                              .prefill_batch = SERENO_PREFILL_BATCH_MAX,
                              .mode = SERENO_MODE_OPEN,
                              .next_ns = UINT64_MAX};
@@ -94,19 +101,33 @@ void sereno_governor_close(sereno_governor **governor) {
 
 /* ---- What has happened ---- */
 
-/* Returns the time since the last event. */
-static uint64_t pass_time(sereno_governor *g, uint64_t now_ns) {
-    if (!g->begun) {
-        g->begun = true;
-        g->now_ns = g->ticked_ns = now_ns;
-    }
-    uint64_t dt_ns = now_ns > g->now_ns ? now_ns - g->now_ns : 0;
+/* What led to present measures is long ago. */
+static void forget(sereno_governor *g) {
+    g->pi.integral = g->pi.output = 0;
+    ladder_reset(&g->ladder);
+    g->owed_ns = 0;
+}
+
+/* A clock that goes back once is behind for good: its time counts from there on. */
+static void pass_time(sereno_governor *g, uint64_t told_ns) {
+    bool is_first = g->now_ns == 0;
+    uint64_t dt_ns = is_first ? 1 : told_ns > g->told_ns ? told_ns - g->told_ns : 0;
+    if (dt_ns > step_max_ns) dt_ns = step_max_ns;
+    g->told_ns = told_ns;
     g->now_ns += dt_ns;
-    if (g->in_request && !g->paused) {
-        bucket_drain(&g->bucket, (double)dt_ns);
+    if (is_first) g->ticked_ns = g->now_ns;
+    if ((double)dt_ns > BUCKET_GAP_NS) {
+        forget(g);
+    } else if (g->in_request) {
+        if (!g->paused) bucket_drain(&g->bucket, (double)dt_ns);
         g->stats.mode_ns[g->mode] += dt_ns;
     }
-    return dt_ns;
+}
+
+/* A time of the events' clock by the governor's. */
+static uint64_t own_time(const sereno_governor *g, uint64_t told_ns) {
+    uint64_t ahead_ns = told_ns > g->told_ns ? told_ns - g->told_ns : 0;
+    return g->now_ns + (ahead_ns < step_max_ns ? ahead_ns : step_max_ns);
 }
 
 static void note_sleep(sereno_governor *g, const sereno_event *e) {
@@ -131,7 +152,7 @@ static void note_signals(sereno_governor *g, const sereno_event *e) {
         histogram_add(&g->scores, (uint64_t)(fmin(fmax(g->score.fast, 0), 1) * SCORE_UNITS));
     }
     burst_tick(&g->burst, g->now_ns, g->now_ns - g->score.sample_ns > BLIND_NS);
-    g->bottleneck = bottleneck_step(&g->classifier, (double)s->run_delay, g->score.slow);
+    g->bottleneck = bottleneck_step(&g->classifier, g->now_ns, (double)s->run_delay, g->score.slow);
 }
 
 static int32_t batch_index(int32_t batch) {
@@ -151,7 +172,7 @@ static void note_event(sereno_governor *g, const sereno_event *e) {
     case SERENO_EVENT_END: g->in_request = false; break;
     case SERENO_EVENT_PAUSE: g->paused = true; break;
     case SERENO_EVENT_RESUME: g->paused = false; break;
-    case SERENO_EVENT_FRAME_BEGIN: burst_frame(&g->burst, g->now_ns, true, e->deadline_ns); break;
+    case SERENO_EVENT_FRAME_BEGIN: burst_frame(&g->burst, g->now_ns, true, own_time(g, e->deadline_ns)); break;
     case SERENO_EVENT_FRAME_END: burst_frame(&g->burst, g->now_ns, false, 0); break;
     default: break;
     }
@@ -184,17 +205,27 @@ typedef struct measures {
     sereno_mode mode;
 } measures;
 
-static measures forced(int32_t force, const sereno_governor_params *p) {
+/* Whether this is a boundary at which everything can be held; where a draft is abandoned there is nothing to hold. In
+ * between two boundaries a hold goes on as it was. */
+static bool holds(sereno_governor *g, const sereno_event *e, bool preempt, bool always) {
+    if (e->kind != SERENO_EVENT_SUBGRAPH) return g->burst.holding;
+    if (!preempt || e->plan != SERENO_PLAN_DRAFT) return burst_hold(&g->burst, g->now_ns, always);
+    burst_release(&g->burst);
+    return false;
+}
+
+static measures forced(sereno_governor *g, const sereno_event *e) {
+    int32_t force = (int32_t)g->params.force;
     measures m = {.batch_min = 1};
     m.mode = (sereno_mode)(force - 1);
     m.preempt = force >= FORCE_PREEMPT;
-    if (force >= FORCE_BATCH) m.batch_min = (int32_t)p->batch_max;
-    if (force == FORCE_SLEEP) m.sleep_ratio = fmax(p->sleep_ratio, 1);
-    m.hold = force == FORCE_HOLD;
+    if (force >= FORCE_BATCH) m.batch_min = ladder_batch_max(&g->ladder);
+    if (force == FORCE_SLEEP) m.sleep_ratio = fmax(g->params.sleep_ratio, 1);
+    if (force == FORCE_HOLD) m.hold = holds(g, e, m.preempt, true);
     return m;
 }
 
-static measures governed(sereno_governor *g) {
+static measures governed(sereno_governor *g, const sereno_event *e) {
     const sereno_governor_params *p = &g->params;
     measures m = {.batch_min = 1, .mode = g->bucket.state == BUCKET_LOW ? SERENO_MODE_RELAXED : SERENO_MODE_OPEN};
     bool burst = g->burst.on;
@@ -204,7 +235,9 @@ static measures governed(sereno_governor *g) {
     }
     m.batch_min = ladder_batch(&g->ladder);
     if (m.batch_min > 1 && m.mode != SERENO_MODE_PREEMPT) m.mode = SERENO_MODE_BATCH;
-    if (g->pi.output > p->sleep_from && p->sleep_from < 1 && p->sleep_ratio > 0) {
+    /* Only beside what is there now: PI output is slow to come down. */
+    bool sleeps = g->pi.output > p->sleep_from && p->sleep_ratio > 0 && g->score.fast > p->target;
+    if (sleeps) {
         m.sleep_ratio = p->sleep_ratio * (g->pi.output - p->sleep_from) / (1 - p->sleep_from);
         m.mode = SERENO_MODE_SLEEP;
     }
@@ -213,16 +246,17 @@ static measures governed(sereno_governor *g) {
         m.sleep_ratio = p->yield_ratio;
         m.mode = SERENO_MODE_YIELD;
     }
-    m.hold = g->bucket.state == BUCKET_FILLED && burst_hold(&g->burst, g->now_ns);
+    if (g->bucket.state == BUCKET_FILLED) m.hold = holds(g, e, m.preempt, false);
+    else burst_release(&g->burst);
     if (m.hold) m.mode = SERENO_MODE_HOLD;
     return m;
 }
 
-static measures choose(sereno_governor *g) {
+static measures choose(sereno_governor *g, const sereno_event *e) {
     measures m = {.batch_min = 1, .mode = SERENO_MODE_OPEN};
     if (g->paused) return (measures){.batch_min = 1, .hold = true, .mode = SERENO_MODE_PAUSED};
-    if (g->params.force > 0) return forced((int32_t)g->params.force, &g->params);
-    if (is_governing(g)) return governed(g);
+    if (g->params.force > 0) return forced(g, e);
+    if (is_governing(g)) return governed(g, e);
     burst_release(&g->burst);
     if (g->params.policy != SERENO_POLICY_THROUGHPUT) m.mode = SERENO_MODE_UNGOVERNED;
     return m;
@@ -239,7 +273,7 @@ static void note_reaction(sereno_governor *g) {
 /* Verdict at a boundary: `e` is of a subgraph. */
 static void at_boundary(sereno_governor *g, const sereno_event *e, const measures *m, sereno_decision *d) {
     bool is_draft = e->plan == SERENO_PLAN_DRAFT;
-    if (m->preempt && is_draft && !g->paused) {
+    if (m->preempt && is_draft) {
         d->abandon = true;
         g->stats.preemptions++;
         note_reaction(g);
@@ -252,10 +286,11 @@ static void at_boundary(sereno_governor *g, const sereno_event *e, const measure
         note_reaction(g);
         return;
     }
-    if (e->slept_ns > 0) return; /* once a boundary */
+    double sleep_ns = g->params.sleep_us * 1e3;
     double wall_ns = e->wall_ns < TICK_MAX_NS ? (double)e->wall_ns : TICK_MAX_NS;
-    g->owed_ns = m->sleep_ratio > 0 ? g->owed_ns + m->sleep_ratio * wall_ns : 0;
-    if (g->owed_ns < g->params.sleep_us * 1e3) return;
+    if (m->sleep_ratio <= 0) g->owed_ns = 0;
+    else if (e->slept_ns == 0) g->owed_ns = fmin(g->owed_ns, sleep_ns) + m->sleep_ratio * wall_ns;
+    if (g->owed_ns < sleep_ns) return;
     d->sleep_us = (uint32_t)g->params.sleep_us;
     g->stats.sleeps++;
 }
@@ -265,14 +300,14 @@ void sereno_governor_step(sereno_governor *g, const sereno_event *event, sereno_
     note_event(g, event);
     note_signals(g, event);
     control(g);
-    measures m = choose(g);
+    measures m = choose(g, event);
     *out = sereno_ungoverned();
     out->bounds.may_draft = !m.preempt;
     out->bounds.batch_min = m.batch_min;
     out->prefill_batch = (int32_t)g->params.prefill_batch;
     out->mode = g->mode = m.mode;
     out->score = (float)fmin(fmax(g->score.fast, 0), 1);
-    out->next_ns = g->in_request && g->now_ns <= UINT64_MAX - TICK_NS ? g->now_ns + TICK_NS : UINT64_MAX;
+    out->next_ns = g->in_request && event->now_ns <= UINT64_MAX - TICK_NS ? event->now_ns + TICK_NS : UINT64_MAX;
     if (event->kind == SERENO_EVENT_SUBGRAPH) {
         at_boundary(g, event, &m, out);
         g->was_hold = out->hold;

@@ -1,7 +1,8 @@
 /*
  * Hysteresis with counts: on after `up` values in a row above `high`, off after `down` in a row below `low`.
  *
- * Invariant: it changes at most once in min(up, down) values, and never on a value between low and high.
+ * Invariant: from one change to the next there are at least `down` values if it went on, `up` if it went off, all of
+ * them crossings: a value between low and high, or one that is not a number, changes nothing and starts the count anew.
  *
  * Source: SERENO (OSDI 2026), "act only after several consecutive crossings".
  */
@@ -17,6 +18,11 @@ typedef struct hysteresis {
     int32_t crossings; /* in a row, towards the other state */
     bool on;
 } hysteresis;
+
+static inline void hysteresis_reset(hysteresis *h) {
+    h->crossings = 0;
+    h->on = false;
+}
 
 /* Returns whether it is on now. NaN crosses nothing. */
 static inline bool hysteresis_step(hysteresis *h, double value) {

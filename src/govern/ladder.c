@@ -1,6 +1,9 @@
 #include "ladder.h"
 
-static const double width = 0.08; /* of the band between the thresholds up and down */
+#include <math.h>
+
+/* Of the band between the thresholds up and down; at most half of what lies between two rungs. */
+static const double width = 0.08;
 
 static int32_t batch_of(int32_t rung) {
     return rung == 0 ? 1 : 2 << rung;
@@ -16,6 +19,10 @@ static int32_t last_rung(const ladder *l) {
     return rung;
 }
 
+int32_t ladder_batch_max(const ladder *l) {
+    return batch_of(last_rung(l));
+}
+
 /* Output at which a rung is stepped on. */
 static double threshold(const ladder *l, int32_t rung) {
     return l->top * rung / (last_rung(l) + 1);
@@ -23,7 +30,8 @@ static double threshold(const ladder *l, int32_t rung) {
 
 bool ladder_step(ladder *l, uint64_t now_ns, double output) {
     bool more = l->rung < last_rung(l) && output > threshold(l, l->rung + 1);
-    bool less = l->rung > 0 && output < threshold(l, l->rung) - (threshold(l, 1) > 2 * width ? width : 0);
+    double down_at = threshold(l, l->rung) - fmin(width, threshold(l, 1) / 2);
+    bool less = l->rung > 0 && output <= down_at; /* at 0 too, where all thresholds are 0 */
     l->above = more ? l->above + 1 : 0;
     l->below = less ? l->below + 1 : 0;
     if (l->changed && (double)(now_ns - l->changed_ns) < l->dwell_ns) return false;

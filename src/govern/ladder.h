@@ -2,7 +2,8 @@
  * The ladder of verification batches: from PI output to the smallest batch, a rung at a time.
  *
  * Invariant: the rung changes by one, at most once in dwell_ns, and only after `up` outputs in a row that ask for more
- * or `down` that ask for less; between the threshold up and the one down it stays. So constant contention settles.
+ * or `down` that ask for less; between the threshold up and the one down it stays. So constant contention settles, and
+ * outputs that stay at 0 lead to batch 1, those that stay above `top` to the last rung.
  *
  * Rungs are batch 1 (as the planner likes), 4, 8, 16, 32, as far as batch_max allows; their thresholds part the output
  * below `top` evenly.
@@ -24,13 +25,14 @@ typedef struct ladder {
     bool changed; /* ever: the first change need not wait */
 } ladder;
 
-/* Batch of a rung: 1, 4, 8, 16, 32. */
+/* Batch of the rung that it stands on, and of the last: 1, 4, 8, 16, 32. */
 int32_t ladder_batch(const ladder *l);
+int32_t ladder_batch_max(const ladder *l);
 
 /* Takes one output, 0 .. 1; true: the rung changed. */
 bool ladder_step(ladder *l, uint64_t now_ns, double output);
 
-/* Down to the first rung at once, as when governing ends. */
+/* Down to the first rung at once: what led here is forgotten. */
 void ladder_reset(ladder *l);
 
 #endif

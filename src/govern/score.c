@@ -8,7 +8,10 @@ static const double least_slope = 0.05;
 /* What the level of the probe must be below to call a stretch quiet; and of the stretch itself where there is none. */
 static const double quiet_probe = 0.15, quiet_stretch = 0.25;
 static const double faster_share = 0.2; /* of drift_s, to believe that the machine has become faster */
-static const double intensity_min = -0.25, intensity_max = 1.25;
+static const double score_min = -0.25, score_max = 1.25;
+/* A single sample is cut off as far below a quiet machine's as above it, or noise alone would count as contention. */
+static const double sample_max = 1.25;
+static const double drift_max = 2; /* of the logarithm: no clock changes by more than seven times */
 static const uint64_t probe_lost_ns = 500000000, blind_ns = 100000000;
 
 void score_init(score *s, const sereno_governor_params *p) {
@@ -35,21 +38,24 @@ typedef struct evidence {
 
 static double weigh(evidence *e, double logarithm, float slope, double noise) {
     double full = log1p((double)slope), weight = full * full / (noise * noise);
-    double intensity = clamp(logarithm / full, intensity_min, intensity_max);
+    double intensity = clamp(logarithm / full, -sample_max, sample_max);
     e->sum += weight * intensity;
     e->weight += weight;
     return intensity;
 }
 
-/* Follows the machine's own speed; never while something contends. */
-static void follow_drift(score *s, double dt_ns, double logarithm) {
-    double level = s->has_probe ? s->probe_level : s->stretch_level, off = logarithm - s->drift;
-    if (off > 0 && level > (s->has_probe ? quiet_probe : quiet_stretch)) return;
-    s->drift += off * (1 - kept(dt_ns, off > 0 ? s->drift_ns : s->drift_ns * faster_share));
-}
-
 static void blend(double *mean, double value, double dt_ns, double constant_ns) {
     *mean += (value - *mean) * (1 - kept(dt_ns, constant_ns));
+}
+
+/* Follows the machine's own speed; never upwards while something contends. What it follows is a mean: of single
+ * samples it would find the fastest. */
+static void follow_drift(score *s, double dt_ns, double logarithm) {
+    if (dt_ns > s->slow_ns) dt_ns = s->slow_ns; /* a gap is no evidence */
+    blend(&s->stretch_mean, clamp(logarithm, -drift_max, drift_max), dt_ns, s->slow_ns);
+    double level = s->has_probe ? s->probe_level : s->stretch_level, off = s->stretch_mean - s->drift;
+    if (off > 0 && level > (s->has_probe ? quiet_probe : quiet_stretch)) return;
+    s->drift += off * (1 - kept(dt_ns, off > 0 ? s->drift_ns : s->drift_ns * faster_share));
 }
 
 bool score_update(score *s, uint64_t now_ns, const sereno_signals *signals) {
@@ -74,7 +80,7 @@ bool score_update(score *s, uint64_t now_ns, const sereno_signals *signals) {
     s->weight = s->weight * left + e.weight;
     bool sampled = e.weight > 0;
     if (sampled) {
-        s->fast = s->sum / s->weight;
+        s->fast = clamp(s->sum / s->weight, score_min, score_max);
         s->sample_ns = now_ns;
     } else if (now_ns - s->sample_ns > blind_ns) { /* who sees nothing has no reason to hold back */
         s->fast *= kept(dt_ns, s->slow_ns);

@@ -2,8 +2,9 @@
  * The contention score: an estimate of the foreground's memory intensity, 0 (nothing) to 1 (it streams all it can),
  * that does not depend on what we are running ourselves.
  *
- * Invariant: fast and slow lie in -0.25 .. 1.25 whatever the signals; what is not a number or says nothing changes
- * neither.
+ * Invariant: fast and slow lie in -0.25 .. 1.25 and drift in -2 .. 2 whatever the signals; what is not a number or says
+ * nothing is as if it had not come. Beside a constant foreground fast and slow have the same mean, 0 where there is
+ * none. 100 ms without any sample, and both go to 0.
  *
  * A signal is a ratio r to its quiet value, with a slope s: beside a foreground of intensity i it is about (1 + s)^i.
  * So i = ln r / ln (1 + s), and several signals are weighed by how well they tell: (ln (1 + s) / noise)^2. Means of
@@ -11,8 +12,8 @@
  *
  * Drift: the machine's own speed changes (clock, heat), and then all subgraphs take longer while loads do not. So
  * the stretch is reckoned from a baseline which follows it slowly as long as the probe says that nothing contends;
- * where there is no probe, only as long as the stretch itself is small. A machine that has become faster is believed
- * sooner.
+ * where there is no probe, only as long as the stretch itself is small (so a clock that changes by more than a quarter
+ * of the slope stays unexplained). A machine that has become faster is believed sooner, and always.
  *
  * Source: SERENO (OSDI 2026), section 7.3, contention score; docs/ARCHITECTURE.md, "Sensing".
  */
@@ -26,6 +27,7 @@ typedef struct score {
     double sum, weight;                /* of late samples' intensities, decaying */
     double fast, slow;
     double drift;                          /* logarithm of how much slower the machine is than its baselines */
+    double stretch_mean;                   /* slow mean of the stretch's logarithm, drift included */
     double stretch_level, probe_level;     /* slow means: of the stretch's intensity, and of the probe's */
     bool has_probe;                        /* one came lately */
     uint64_t last_ns, sample_ns, probe_ns; /* last update; last sample; last sample of the probe. 0: none */
