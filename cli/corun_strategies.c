@@ -99,7 +99,7 @@ int corun_strategies_find(const corun_strategy_list *strategies, const char *nam
 void corun_kinds_help(char *out, size_t size) {
     size_t used = 0;
     for (const corun_kind *k = corun_kinds; k->name && used < size; k++) {
-        int n = snprintf(out + used, size - used, "  %-17s %s\n", k->name, k->about);
+        int n = snprintf(out + used, size - used, "  %-22s %s\n", k->name, k->about);
         used += n > 0 ? (size_t)n : 0;
     }
 }

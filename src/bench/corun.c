@@ -162,6 +162,7 @@ static int make_run(making *m, int strategy, int foreground, sereno_error *err) 
                              .cpu = o->foreground_cpu,
                              .first_frame = (int)((int64_t)m->run.repeat * o->frames_a_repeat % (1 << 30)),
                              .seconds = (int)((o->window_ns + o->warm_up_ns + 2 * o->late_ns) / 1000000000) + 1,
+                             .hints = o->strategies[strategy].kind->hinted,
                              .signal_fd = o->signal_fd,
                              .hang_ns = o->hang_ns};
     int status = foreground_start(&f, &fo, err);

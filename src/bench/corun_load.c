@@ -107,6 +107,7 @@ typedef struct engine_run {
     meter meter;
     pacer pacer;
     sereno_control control; /* of a governed strategy */
+    sereno_frame_hint *hint;
     const frame_signal *signal;
     double target_bytes, draft_bytes; /* of a whole pass */
     uint64_t last_ns;                 /* the last boundary at which nothing was slept; 0: none */
@@ -193,6 +194,8 @@ static int open_control(engine_run *e, const corun_engine *with, sereno_error *e
     sereno_engine *draft = with->speculation ? with->speculation->draft : NULL;
     if (!status) status = sereno_sensor_open(with->engine, draft, with->calibration, &e->control.sensor, err);
     if (!status) sereno_sensor_use_probe(e->control.sensor, s->kind->without != WITHOUT_PROBE);
+    if (!status && s->kind->hinted) status = sereno_frame_hint_watch(NULL, &e->hint, err);
+    e->control.hint = e->hint;
     return status;
 }
 
@@ -214,6 +217,7 @@ static void close_control(engine_run *e, corun_background *out) {
     }
     sereno_governor_close(&e->control.governor);
     sereno_sensor_close(&e->control.sensor);
+    sereno_frame_hint_close(&e->hint);
 }
 
 int corun_load_engine(const corun_engine *with, const corun_requests *requests, const corun_window *window,

@@ -5,10 +5,10 @@
 #define FULL_SPEED                                                                                                     \
     { .factor = 1 }
 /* Our engine as sereno runs it by default: idle class, and a session of least weight. */
-#define OURS .load = LOAD_ENGINE, .sched = SERENO_SCHED_IDLE, .lowers_session = true
-#define GOVERNED(policy_) OURS, .speculates = true, .pacing = FULL_SPEED, .governed = true, .policy = (policy_)
+#define OURS                   .load = LOAD_ENGINE, .sched = SERENO_SCHED_IDLE, .lowers_session = true
+#define GOVERNED(policy_)      OURS, .speculates = true, .pacing = FULL_SPEED, .governed = true, .policy = (policy_)
 #define BALANCED_WITHOUT(what) GOVERNED(SERENO_POLICY_BALANCED), .without = (what)
-#define FOREIGN .sched = SERENO_SCHED_NORMAL, .pacing = FULL_SPEED
+#define FOREIGN                .sched = SERENO_SCHED_NORMAL, .pacing = FULL_SPEED
 
 /* clang-format off */
 const corun_kind corun_kinds[] = {
@@ -28,6 +28,10 @@ const corun_kind corun_kinds[] = {
      .speculates = true, .pacing = {.factor = 1, .hint = HINT_HOLD}},
     {.name = "sereno:balanced", .about = "speculation, governed", GOVERNED(SERENO_POLICY_BALANCED)},
     {.name = "sereno:ui-first", .about = "the same, the foreground first", GOVERNED(SERENO_POLICY_UI_FIRST)},
+    {.name = "sereno-hinted:balanced", .about = "balanced, beside a foreground that says when it makes frames",
+     GOVERNED(SERENO_POLICY_BALANCED), .hinted = true},
+    {.name = "sereno-hinted:ui-first", .about = "ui-first, beside such a foreground", GOVERNED(SERENO_POLICY_UI_FIRST),
+     .hinted = true},
     {.name = "sereno:throughput", .about = "the same, only watched by a governor", GOVERNED(SERENO_POLICY_THROUGHPUT)},
     {.name = "sereno-without-preempt", .about = "balanced, but drafts are never abandoned",
      BALANCED_WITHOUT(WITHOUT_PREEMPT)},

@@ -34,6 +34,7 @@ typedef struct corun_kind {
     bool lowers_session; /* its session is lowered where the kernel groups tasks by session */
     pacing pacing;       /* unless the strategy says otherwise */
     bool governed;
+    bool hinted;          /* the foreground gives frame hints, and the governor takes them */
     sereno_policy policy; /* of the governor */
     corun_without without;
 } corun_kind;

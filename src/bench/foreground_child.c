@@ -18,17 +18,12 @@ int foreground_start(foreground_child *f, const foreground_options *o, sereno_er
     snprintf(cpu, sizeof cpu, "%d", o->cpu);
     snprintf(first, sizeof first, "%d", o->first_frame);
     snprintf(channel, sizeof channel, "SERENO_FRAME_FD=%d", o->signal_fd);
-    const char *argv[] = {o->program,
-                          "foreground",
-                          o->profile,
-                          "--json",
-                          "--seconds",
-                          seconds,
-                          "--first-frame",
-                          first,
-                          o->cpu >= 0 ? "--cpu" : NULL,
-                          cpu,
-                          NULL};
+    const char *argv[12] = {o->program,  "foreground", o->profile,      "--json",
+                            "--seconds", seconds,      "--first-frame", first};
+    int n = 8;
+    if (o->hints) argv[n++] = "--hint";
+    if (o->cpu >= 0) argv[n++] = "--cpu";
+    if (o->cpu >= 0) argv[n++] = cpu;
     const char *environment[] = {channel, NULL};
     int output = -1;
     if (!process_pipe(&f->fd, &output)) return err_set(err, SERENO_ERR_SYSTEM, "no pipe to the foreground can be made");

@@ -14,6 +14,7 @@ typedef struct foreground_options {
     int cpu;             /* core to run on; -1: any */
     int seconds;         /* it ends by itself after so long, should no one end it */
     int first_frame;     /* number of the first frame */
+    bool hints;          /* it gives frame hints */
     int signal_fd;       /* of a frame_signal's page; -1: none */
     uint64_t hang_ns;    /* silence that means that it hangs */
 } foreground_options;
