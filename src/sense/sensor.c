@@ -13,12 +13,11 @@
 
 enum {
     PLANS = SERENO_PLAN_PREFILL + 1,
-    SIZES = 8,                  /* batches of plans: 1, 2, 4 .. 128 */
-    TIMED_CONTEXT = 128,        /* ratios of pass times are taken at this */
-    FAULTS_READ_NS = 200000,    /* page faults are counted so often at least: 0.2 % of the time */
-    DELAY_NS = 50000,           /* of run delay that spoils a subgraph */
-    DELAY_KNOWN_NS = 100000000, /* so long after the last sample the share of run delay is no longer known */
-    RATIO_DESCHEDULED = 20,     /* no memory is so slow: the probe lost its core */
+    SIZES = 8,               /* batches of plans: 1, 2, 4 .. 128 */
+    TIMED_CONTEXT = 128,     /* ratios of pass times are taken at this */
+    FAULTS_READ_NS = 200000, /* page faults are counted so often at least: 0.2 % of the time */
+    DELAY_NS = 50000,        /* of run delay that spoils a subgraph */
+    RATIO_DESCHEDULED = 20,  /* no memory is so slow: the probe lost its core */
 };
 
 /* Beyond this a sample is believed only if no page fault fell into it. */
@@ -35,7 +34,7 @@ struct sereno_sensor {
     float probe_slope;
     /* Run delay: the last sample. */
     uint64_t sampled_ns, run_delay_ns;
-    float run_delay;
+    float run_delay; /* of the last sample; NaN once it has been given out */
     /* Page faults of the owner. */
     uint64_t (*count_faults)(void);
     uint64_t faults, faults_read_ns;
@@ -225,7 +224,8 @@ sereno_signals sereno_sensor_read(sereno_sensor *s, const sereno_boundary *at) {
         read_stretch(s, at, was_delayed, &out);
     }
     read_probe(s, at, &out);
-    if (at->now_ns - s->sampled_ns < DELAY_KNOWN_NS) out.run_delay = s->run_delay;
+    out.run_delay = s->run_delay;
+    s->run_delay = NAN;
     return out;
 }
 
