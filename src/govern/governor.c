@@ -181,7 +181,7 @@ static void control(sereno_governor *g) {
         g->bucket.state == BUCKET_FILLED ? g->params.target : fmax(g->params.target, g->params.relaxed_target);
     double error = g->bottleneck == BOTTLENECK_CPU ? -target : g->score.slow - target;
     pi_step(&g->pi, error, (double)dt_ns / 1e9);
-    if (ladder_step(&g->ladder, g->now_ns, g->pi.output)) g->stats.batch_changes++;
+    if (ladder_step(&g->ladder, g->now_ns, g->pi.output, error > 0)) g->stats.batch_changes++;
 }
 
 /* ---- What to do ---- */
@@ -203,7 +203,7 @@ typedef struct measures {
 static bool holds(sereno_governor *g, const sereno_event *e, bool preempt, bool always) {
     if (e->kind != SERENO_EVENT_SUBGRAPH) return g->burst.holding;
     if (!preempt || e->plan != SERENO_PLAN_DRAFT) return burst_hold(&g->burst, g->now_ns, always);
-    burst_release(&g->burst);
+    burst_release(&g->burst, g->now_ns);
     return false;
 }
 
@@ -240,7 +240,7 @@ static measures governed(sereno_governor *g, const sereno_event *e) {
         m.mode = SERENO_MODE_YIELD;
     }
     if (g->bucket.state == BUCKET_FILLED) m.hold = holds(g, e, m.preempt, false);
-    else burst_release(&g->burst);
+    else burst_release(&g->burst, g->now_ns);
     if (m.hold) m.mode = SERENO_MODE_HOLD;
     return m;
 }
@@ -250,7 +250,7 @@ static measures choose(sereno_governor *g, const sereno_event *e) {
     if (g->paused) return (measures){.batch_min = 1, .hold = true, .mode = SERENO_MODE_PAUSED};
     if (g->params.force > 0) return forced(g, e);
     if (is_governing(g)) return governed(g, e);
-    burst_release(&g->burst);
+    burst_release(&g->burst, g->now_ns);
     if (g->params.policy != SERENO_POLICY_THROUGHPUT) m.mode = SERENO_MODE_UNGOVERNED;
     return m;
 }
