@@ -55,7 +55,8 @@ static bool is_critical(const burst *b, uint64_t now_ns) {
     return (double)(now_ns - b->since_ns) >= b->after_ns;
 }
 
-bool burst_hold(burst *b, uint64_t now_ns, bool always) {
+/* Reckons the time since it was last asked to what was decided then. */
+static void pass_time(burst *b, uint64_t now_ns) {
     uint64_t dt_ns = now_ns - b->asked_ns;
     b->asked_ns = now_ns;
     if (b->holding) {
@@ -65,10 +66,15 @@ bool burst_hold(burst *b, uint64_t now_ns, bool always) {
         b->rested_ns += (double)dt_ns;
     }
     if (b->rested_ns >= b->rest_ns) b->held_ns = 0;
+}
+
+bool burst_hold(burst *b, uint64_t now_ns, bool always) {
+    pass_time(b, now_ns);
     b->holding = b->max_ns > 0 && b->held_ns < b->max_ns && (always || is_critical(b, now_ns));
     return b->holding;
 }
 
-void burst_release(burst *b) {
+void burst_release(burst *b, uint64_t now_ns) {
+    pass_time(b, now_ns);
     b->holding = false;
 }

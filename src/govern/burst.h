@@ -42,7 +42,7 @@ void burst_frame(burst *b, uint64_t now_ns, bool begins, uint64_t deadline_ns);
 void burst_tick(burst *b, uint64_t now_ns, bool blind);
 /* Whether everything is to be held at this boundary; takes note that it is. always: as if a burst lasted. */
 bool burst_hold(burst *b, uint64_t now_ns, bool always);
-/* There is no hold, whatever the burst: governing has ended for now. */
-void burst_release(burst *b);
+/* There is no hold, whatever the burst. */
+void burst_release(burst *b, uint64_t now_ns);
 
 #endif

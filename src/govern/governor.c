@@ -23,6 +23,7 @@ struct sereno_governor {
     sereno_governor_params params;
     double guarantee_tok_s, prefill_cost;
     score score;
+    double lasting; /* mean of the fast score since the last burst ended */
     burst burst;
     pi_control pi;
     ladder ladder;
@@ -32,6 +33,7 @@ struct sereno_governor {
     double owed_ns;   /* sleep that running has earned */
     uint64_t told_ns; /* time of the last event, by whose clock it is */
     uint64_t now_ns;  /* the governor's own time: 1 at the first event; it never goes back */
+    uint64_t dt_ns;   /* of the last event, since the one before */
     uint64_t ticked_ns;
     bool in_request, paused;
     uint64_t slept_before_ns; /* of the sleeps at the present boundary */
@@ -115,6 +117,7 @@ static void pass_time(sereno_governor *g, uint64_t told_ns) {
     if (dt_ns > step_max_ns) dt_ns = step_max_ns;
     g->told_ns = told_ns;
     g->now_ns += dt_ns;
+    g->dt_ns = dt_ns;
     if (is_first) g->ticked_ns = g->now_ns;
     if ((double)dt_ns > BUCKET_GAP_NS) {
         forget(g);
@@ -146,12 +149,15 @@ static void note_signals(sereno_governor *g, const sereno_event *e) {
     sereno_signals none = sereno_no_signals();
     bool has_signals = e->kind == SERENO_EVENT_SUBGRAPH || e->kind == SERENO_EVENT_TICK;
     const sereno_signals *s = has_signals ? &e->signals : &none;
+    bool was_burst = g->burst.on;
     bool sampled = score_update(&g->score, g->now_ns, s);
     if (sampled) {
         burst_sample(&g->burst, g->now_ns, g->score.fast);
         histogram_add(&g->scores, (uint64_t)(fmin(fmax(g->score.fast, 0), 1) * SCORE_UNITS));
     }
     burst_tick(&g->burst, g->now_ns, g->now_ns - g->score.sample_ns > BLIND_NS);
+    double constant_ns = g->params.slow_ms * 1e6, share = (double)g->dt_ns / (constant_ns + (double)g->dt_ns);
+    g->lasting = was_burst && !g->burst.on ? 0 : g->lasting + (g->score.fast - g->lasting) * share;
     g->bottleneck = bottleneck_step(&g->classifier, g->now_ns, (double)s->run_delay, g->score.slow);
 }
 
@@ -188,7 +194,7 @@ static void control(sereno_governor *g) {
         g->bucket.state == BUCKET_FILLED ? g->params.target : fmax(g->params.target, g->params.relaxed_target);
     double error = g->bottleneck == BOTTLENECK_CPU ? -target : g->score.slow - target;
     pi_step(&g->pi, error, (double)dt_ns / 1e9);
-    if (ladder_step(&g->ladder, g->now_ns, g->pi.output)) g->stats.batch_changes++;
+    if (ladder_step(&g->ladder, g->now_ns, g->pi.output, error > 0)) g->stats.batch_changes++;
 }
 
 /* ---- What to do ---- */
@@ -210,7 +216,7 @@ typedef struct measures {
 static bool holds(sereno_governor *g, const sereno_event *e, bool preempt, bool always) {
     if (e->kind != SERENO_EVENT_SUBGRAPH) return g->burst.holding;
     if (!preempt || e->plan != SERENO_PLAN_DRAFT) return burst_hold(&g->burst, g->now_ns, always);
-    burst_release(&g->burst);
+    burst_release(&g->burst, g->now_ns);
     return false;
 }
 
@@ -235,8 +241,9 @@ static measures governed(sereno_governor *g, const sereno_event *e) {
     }
     m.batch_min = ladder_batch(&g->ladder);
     if (m.batch_min > 1 && m.mode != SERENO_MODE_PREEMPT) m.mode = SERENO_MODE_BATCH;
-    /* Only beside what is there now: PI output is slow to come down. */
-    bool sleeps = g->pi.output > p->sleep_from && p->sleep_ratio > 0 && g->score.fast > p->target;
+    /* Only beside what is there now: PI output and the slow score are slow to come down. */
+    bool contended = burst || g->lasting > p->target;
+    bool sleeps = contended && g->pi.output > p->sleep_from && p->sleep_ratio > 0;
     if (sleeps) {
         m.sleep_ratio = p->sleep_ratio * (g->pi.output - p->sleep_from) / (1 - p->sleep_from);
         m.mode = SERENO_MODE_SLEEP;
@@ -247,7 +254,7 @@ static measures governed(sereno_governor *g, const sereno_event *e) {
         m.mode = SERENO_MODE_YIELD;
     }
     if (g->bucket.state == BUCKET_FILLED) m.hold = holds(g, e, m.preempt, false);
-    else burst_release(&g->burst);
+    else burst_release(&g->burst, g->now_ns);
     if (m.hold) m.mode = SERENO_MODE_HOLD;
     return m;
 }
@@ -255,9 +262,9 @@ static measures governed(sereno_governor *g, const sereno_event *e) {
 static measures choose(sereno_governor *g, const sereno_event *e) {
     measures m = {.batch_min = 1, .mode = SERENO_MODE_OPEN};
     if (g->paused) return (measures){.batch_min = 1, .hold = true, .mode = SERENO_MODE_PAUSED};
-    if (g->params.force > 0) return forced(g, e);
+    if (g->params.force >= 1) return forced(g, e);
     if (is_governing(g)) return governed(g, e);
-    burst_release(&g->burst);
+    burst_release(&g->burst, g->now_ns);
     if (g->params.policy != SERENO_POLICY_THROUGHPUT) m.mode = SERENO_MODE_UNGOVERNED;
     return m;
 }

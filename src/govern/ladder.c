@@ -28,8 +28,8 @@ static double threshold(const ladder *l, int32_t rung) {
     return l->top * rung / (last_rung(l) + 1);
 }
 
-bool ladder_step(ladder *l, uint64_t now_ns, double output) {
-    bool more = l->rung < last_rung(l) && output > threshold(l, l->rung + 1);
+bool ladder_step(ladder *l, uint64_t now_ns, double output, bool contended) {
+    bool more = contended && l->rung < last_rung(l) && output > threshold(l, l->rung + 1);
     double down_at = threshold(l, l->rung) - fmin(width, threshold(l, 1) / 2);
     bool less = l->rung > 0 && output <= down_at; /* at 0 too, where all thresholds are 0 */
     l->above = more ? l->above + 1 : 0;

@@ -7,7 +7,9 @@ static const double stretch_noise = 0.1, probe_noise = 0.2;
 static const double least_slope = 0.05;
 /* What the level of the probe must be below to call a stretch quiet; and of the stretch itself where there is none. */
 static const double quiet_probe = 0.15, quiet_stretch = 0.25;
-static const double faster_share = 0.2; /* of drift_s, to believe that the machine has become faster */
+/* To believe that the machine has become clearly faster, as a share of drift_s. What is not clear is not believed
+ * sooner, or noise would lower the baseline. */
+static const double faster_share = 0.2, clearly_faster = 0.05;
 static const double score_min = -0.25, score_max = 1.25;
 /* A single sample is cut off as far below a quiet machine's as above it, or noise alone would count as contention. */
 static const double sample_max = 1.25;
@@ -55,7 +57,7 @@ static void follow_drift(score *s, double dt_ns, double logarithm) {
     blend(&s->stretch_mean, clamp(logarithm, -drift_max, drift_max), dt_ns, s->slow_ns);
     double level = s->has_probe ? s->probe_level : s->stretch_level, off = s->stretch_mean - s->drift;
     if (off > 0 && level > (s->has_probe ? quiet_probe : quiet_stretch)) return;
-    s->drift += off * (1 - kept(dt_ns, off > 0 ? s->drift_ns : s->drift_ns * faster_share));
+    s->drift += off * (1 - kept(dt_ns, off > -clearly_faster ? s->drift_ns : s->drift_ns * faster_share));
 }
 
 bool score_update(score *s, uint64_t now_ns, const sereno_signals *signals) {

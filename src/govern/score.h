@@ -13,7 +13,7 @@
  * Drift: the machine's own speed changes (clock, heat), and then all subgraphs take longer while loads do not. So
  * the stretch is reckoned from a baseline which follows it slowly as long as the probe says that nothing contends;
  * where there is no probe, only as long as the stretch itself is small (so a clock that changes by more than a quarter
- * of the slope stays unexplained). A machine that has become faster is believed sooner, and always.
+ * of the slope stays unexplained). A machine that has become clearly faster is believed sooner, and always.
  *
  * Source: SERENO (OSDI 2026), section 7.3, contention score; docs/ARCHITECTURE.md, "Sensing".
  */

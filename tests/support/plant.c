@@ -72,7 +72,6 @@ static void tell_others(plant *p) {
     }
     bool in_frame = f->hints && in_use(p);
     if (f->dies && p->in_frame) in_frame = true;
-    if (f->dies && !p->in_frame && (double)p->now_ns / 1e6 > f->from_ms + f->period_ms) in_frame = false;
     if (in_frame == p->in_frame) return;
     p->in_frame = in_frame;
     uint64_t left_ns = in_frame ? (uint64_t)((f->period_ms - ms_in_period(p)) * 1e6) : 0;

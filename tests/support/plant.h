@@ -23,8 +23,8 @@ typedef struct plant_phase {
     double from_ms;
     double intensity;         /* 0 .. 1 */
     double period_ms, use_ms; /* it comes and goes, a frame of use_ms in each period; 0: it stays */
-    bool hints;               /* frames are told of: as begun, and, unless it dies in one, as ended */
-    bool dies;                /* the first frame that is told of never ends */
+    bool hints;               /* frames are told of */
+    bool dies;                /* if in a frame, it never says that it has ended */
     double clock;             /* how much slower the machine is, as a share */
     double run_delay;         /* share of time that threads wait for a core; < 0: nothing is said */
     bool is_blind;            /* no signals at all */

@@ -1,0 +1,464 @@
+/* What the governor promises in a closed loop with the plant, and whatever the events are. */
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plant.h"
+#include "sereno/clock.h"
+#include "support.h"
+
+#define N(array) (sizeof(array) / sizeof *(array))
+
+static int n_allocations;
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *p, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *p, size_t size);
+
+void *__wrap_malloc(size_t size) {
+    n_allocations++;
+    return __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t n, size_t size) {
+    n_allocations++;
+    return __real_calloc(n, size);
+}
+
+void *__wrap_realloc(void *p, size_t size) {
+    n_allocations++;
+    return __real_realloc(p, size);
+}
+
+static sereno_governor *open_governor(const sereno_governor_params *params) {
+    sereno_governor_limits limits = plant_limits();
+    sereno_governor *g;
+    assert_ok(sereno_governor_open(params, &limits, &g, err));
+    return g;
+}
+
+static double uniform(rng *r) {
+    return (double)rng_signed_unit(r) / 2 + 0.5;
+}
+
+/* ---- Ranges ---- */
+
+static bool is_batch(int32_t n) {
+    return n >= 1 && n <= SERENO_VERIFY_BATCH_MAX && (n & (n - 1)) == 0;
+}
+
+static void check_decision(const sereno_event *e, const sereno_decision *d) {
+    const sereno_bounds *b = &d->bounds;
+    assert_true(b->draft_min >= 0 && b->draft_min <= b->draft_max && b->draft_max <= SERENO_DRAFT_MAX);
+    assert_true(is_batch(b->batch_min) && is_batch(b->batch_max) && b->batch_min <= b->batch_max);
+    assert_in_range(d->prefill_batch, 1, SERENO_PREFILL_BATCH_MAX);
+    assert_in_range(d->sleep_us, 0, SERENO_SLEEP_US_MAX);
+    assert_true(!d->abandon || (e->kind == SERENO_EVENT_SUBGRAPH && e->plan == SERENO_PLAN_DRAFT && !d->sleep_us));
+    assert_true(d->sleep_us == 0 || e->kind == SERENO_EVENT_SUBGRAPH);
+    assert_true(!d->hold || d->sleep_us > 0);
+    assert_true((int)d->mode >= 0 && (int)d->mode < SERENO_MODES);
+    assert_true(d->score >= 0 && d->score <= 1);
+    assert_true(d->next_ns >= e->now_ns);
+}
+
+/* A value of any size, or one that is none. */
+static float odd_float(rng *r) {
+    static const float odd[] = {NAN, INFINITY, -INFINITY, 0, -1, FLT_MIN, 1e-42f, FLT_MAX, -FLT_MAX, 1, 1.5f, 0.05f};
+    return rng_below(r, 3) ? 1 + rng_signed_unit(r) : odd[rng_below(r, N(odd))];
+}
+
+static uint64_t odd_u64(rng *r) {
+    return rng_u64(r) >> rng_below(r, 64);
+}
+
+static sereno_event odd_event(rng *r, uint64_t *now_ns) {
+    switch (rng_below(r, 200)) {
+    case 0: *now_ns = odd_u64(r); break;
+    case 1: *now_ns -= rng_u64(r) >> 30; break;
+    default: *now_ns += rng_below(r, 1000000);
+    }
+    return (sereno_event){.kind = rng_below(r, 3) ? SERENO_EVENT_SUBGRAPH : rng_below(r, SERENO_EVENT_KINDS),
+                          .now_ns = *now_ns,
+                          .plan = rng_below(r, 3),
+                          .batch = (int32_t)odd_u64(r),
+                          .tokens = (int32_t)odd_u64(r),
+                          .wall_ns = odd_u64(r),
+                          .slept_ns = rng_below(r, 2) ? 0 : odd_u64(r),
+                          .deadline_ns = rng_below(r, 2) ? *now_ns + rng_below(r, 10000000) : odd_u64(r),
+                          .signals = {odd_float(r), odd_float(r), odd_float(r), odd_float(r), odd_float(r)}};
+}
+
+/* Settings anywhere in their ranges, often at an end. */
+static sereno_governor_params odd_params(rng *r) {
+    sereno_governor_params params = sereno_governor_defaults(rng_below(r, SERENO_POLICIES));
+    for (const sereno_governor_key *k = sereno_governor_keys(); k->name; k++) {
+        double *value = (double *)(void *)((char *)&params + k->offset);
+        uint32_t how = rng_below(r, 5);
+        if (how == 0) *value = k->low;
+        if (how == 1) *value = k->high;
+        if (how == 2) *value = fmin(k->low + (k->high - k->low) * uniform(r), k->high);
+    }
+    params.burst_off = fmin(params.burst_off, params.burst_on);
+    if (rng_below(r, 3)) params.force = 0;
+    return params;
+}
+
+static void test_decisions_are_in_range(void **state) {
+    (void)state;
+    rng r = {test_seed()};
+    for (int run = 0; run < 300; run++) {
+        sereno_governor_params params = odd_params(&r);
+        sereno_governor *g = open_governor(&params);
+        uint64_t now_ns = odd_u64(&r);
+        for (int i = 0; i < 2000; i++) {
+            sereno_event e = odd_event(&r, &now_ns);
+            sereno_decision d;
+            memset(&d, 0x5a, sizeof d);
+            int allocations = n_allocations;
+            sereno_governor_step(g, &e, &d);
+            assert_int_equal(n_allocations, allocations);
+            check_decision(&e, &d);
+        }
+        sereno_governor_stats s;
+        sereno_governor_read(g, &s);
+        assert_true(isfinite(s.bucket_tokens) && s.score_p50 >= 0 && s.score_p99 <= 1.02);
+        sereno_governor_close(&g);
+        assert_null(g);
+    }
+}
+
+/* The same events shifted in time lead to the same decisions. */
+static void test_only_differences_of_time_count(void **state) {
+    (void)state;
+    uint64_t seed = test_seed();
+    rng r[2] = {{seed}, {seed}};
+    sereno_governor_params params = sereno_governor_defaults(SERENO_POLICY_UI_FIRST);
+    sereno_governor *g[2] = {open_governor(&params), open_governor(&params)};
+    static const uint64_t shift_ns[2] = {0, UINT64_C(1) << 62};
+    uint64_t now_ns[2] = {0, 0};
+    for (int i = 0; i < 20000; i++) {
+        sereno_decision d[2];
+        for (int k = 0; k < 2; k++) {
+            sereno_event e = odd_event(&r[k], &now_ns[k]);
+            now_ns[k] &= (UINT64_C(1) << 61) - 1;
+            e.now_ns = now_ns[k] + shift_ns[k];
+            e.deadline_ns = e.now_ns + 8000000;
+            memset(&d[k], 0, sizeof d[k]);
+            sereno_governor_step(g[k], &e, &d[k]);
+            d[k].next_ns = 0;
+        }
+        assert_memory_equal(&d[0], &d[1], sizeof *d);
+    }
+    sereno_governor_close(&g[0]);
+    sereno_governor_close(&g[1]);
+}
+
+/* ---- In a closed loop ---- */
+
+/* What a run looked like from a time on. */
+typedef struct watch {
+    double from_ms, to_ms;
+    int64_t abandons, sleeps, holds, closed, not_open;    /* events with such a decision */
+    double abandon_ms, open_ms, batch_ms[SERENO_BATCHES]; /* first time of such, batch_min at least; 0: never */
+    double one_ms;                                        /* last time that batch_min was above 1 */
+    double changed_ms[2];                                 /* of batch_min, the last two */
+    int64_t changes;
+    double worst_s; /* the least time that held three changes */
+    int32_t batch_min;
+    double score, score_ms; /* integral and its time */
+    double last_ms;
+    sereno_decision last;
+} watch;
+
+static void see(void *ctx, const plant *p, const sereno_event *e, const sereno_decision *d) {
+    watch *w = ctx;
+    double now_ms = (double)p->now_ns / 1e6, dt_ms = now_ms - w->last_ms;
+    check_decision(e, d);
+    w->last_ms = now_ms;
+    if (now_ms < w->from_ms || (w->to_ms > 0 && now_ms >= w->to_ms)) {
+        w->batch_min = d->bounds.batch_min;
+        return;
+    }
+    w->score += (double)d->score * dt_ms;
+    w->score_ms += dt_ms;
+    w->abandons += d->abandon;
+    w->sleeps += d->sleep_us > 0 && !d->hold;
+    w->holds += d->hold;
+    w->closed += !d->bounds.may_draft;
+    w->not_open += d->mode != SERENO_MODE_OPEN;
+    if (d->abandon && w->abandon_ms <= 0) w->abandon_ms = now_ms;
+    if (d->bounds.batch_min > 1) w->one_ms = now_ms;
+    for (int i = 0; i < SERENO_BATCHES; i++) {
+        if (d->bounds.batch_min >= 1 << i && w->batch_ms[i] <= 0) w->batch_ms[i] = now_ms;
+    }
+    if (d->bounds.batch_min != w->batch_min && w->batch_min > 0) {
+        double *oldest = &w->changed_ms[w->changes % 2];
+        if (w->changes >= 2) w->worst_s = fmin(w->worst_s, (now_ms - *oldest) / 1e3);
+        *oldest = now_ms;
+        w->changes++;
+    }
+    w->batch_min = d->bounds.batch_min;
+}
+
+static watch watch_from(double from_ms) {
+    return (watch){.from_ms = from_ms, .worst_s = 1e9};
+}
+
+static void run_watched(plant *p, const sereno_governor_params *params, double ms, watch *w) {
+    sereno_governor *g = open_governor(params);
+    p->on_step = see;
+    p->ctx = w;
+    plant_run(p, g, ms);
+    sereno_governor_close(&g);
+}
+
+static sereno_policy policy_of(uint64_t i) {
+    return i % 2 ? SERENO_POLICY_BALANCED : SERENO_POLICY_UI_FIRST;
+}
+
+/* Constant contention: at most two changes of the batch in any second once settled. */
+static void test_no_oscillation(void **state) {
+    (void)state;
+    static const double intensities[] = {0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.85, 1}, noises[] = {0, 0.1, 0.3};
+    uint64_t seed = test_seed();
+    for (size_t i = 0; i < N(intensities) * N(noises) * 2; i++) {
+        plant p = plant_make(seed + i);
+        sereno_governor_params params = sereno_governor_defaults(policy_of(i));
+        watch w = watch_from(3000);
+        p.phases[0].intensity = intensities[i / 2 % N(intensities)];
+        p.noise = noises[i / 2 / N(intensities)];
+        p.probe_noise = 2 * p.noise;
+        run_watched(&p, &params, 13000, &w);
+        print_message("%s, intensity %.2f, noise %.1f: %d changes, three in %.2f s, mean score %.3f\n",
+                      sereno_policy_name(params.policy), p.phases[0].intensity, p.noise, (int)w.changes,
+                      w.worst_s < 1e9 ? w.worst_s : 0.0, w.score / w.score_ms);
+        assert_true(w.worst_s >= 1);
+    }
+}
+
+/* Contention while the first five passes run leaves no trace 3 s later: what there is then is there without it too. */
+static void test_no_lock_in(void **state) {
+    (void)state;
+    uint64_t seed = test_seed();
+    for (uint64_t i = 0; i < 40; i++) {
+        sereno_governor_params params = sereno_governor_defaults(policy_of(i));
+        double until_ms = 200 + 50 * (double)(i % 10);
+        watch seen[2];
+        for (int contended = 0; contended < 2; contended++) {
+            plant p = plant_make(seed + i);
+            seen[contended] = watch_from(until_ms + 3000);
+            p.no_probe = i % 4 >= 2;
+            if (contended) p.phases[0] = (plant_phase){.intensity = 1, .period_ms = i % 3 ? 0 : 8.333, .use_ms = 5.5};
+            p.phases[1] = (plant_phase){.from_ms = until_ms};
+            run_watched(&p, &params, until_ms + 4000, &seen[contended]);
+        }
+        const watch *w = &seen[1];
+        bool few = w->not_open <= seen[0].not_open + 30; /* of some 6,000 events */
+        if (!few || w->one_ms > 0 || w->sleeps || w->score / w->score_ms > seen[0].score / seen[0].score_ms + 0.05) {
+            fail_msg("run %d, %s: not open %d times (%d otherwise), batch until %.0f ms, %d sleeps, score %.3f (%.3f)",
+                     (int)i, sereno_policy_name(params.policy), (int)w->not_open, (int)seen[0].not_open, w->one_ms,
+                     (int)w->sleeps, w->score / w->score_ms, seen[0].score / seen[0].score_ms);
+        }
+    }
+}
+
+typedef struct foreground_row {
+    const char *name;
+    plant_phase phase;
+} foreground_row;
+
+static const foreground_row foregrounds[] = {
+    {"full", {.intensity = 1}},
+    {"medium", {.intensity = 0.5}},
+    {"120 Hz", {.intensity = 1, .period_ms = 8.333, .use_ms = 5.5}},
+    {"120 Hz, told", {.intensity = 1, .period_ms = 8.333, .use_ms = 5.5, .hints = true}},
+    {"120 Hz, nearly always, told", {.intensity = 1, .period_ms = 8.333, .use_ms = 8.2, .hints = true}},
+    {"60 Hz", {.intensity = 1, .period_ms = 16.667, .use_ms = 14}},
+    {"flicker", {.intensity = 1, .period_ms = 3, .use_ms = 2}},
+    {"cores", {.run_delay = 0.6}},
+    {"cores, without memory's signals", {.run_delay = 0.6, .intensity = 0.1}},
+};
+
+/* The least work of any 10 s, by steps of 0.1 s. */
+static double least_work(const plant *p, double ms) {
+    double least = 1e9;
+    for (double from = 0; from + 10000 <= ms; from += 100) least = fmin(least, plant_work(p, from, from + 10000));
+    return least;
+}
+
+static void test_no_starvation(void **state) {
+    (void)state;
+    static const double shares[] = {0, 0.5, 0.8}; /* of min_share; 0: the policy's own */
+    enum { MS = 25000 };
+    uint64_t seed = test_seed();
+    for (size_t i = 0; i < N(foregrounds) * SERENO_POLICIES * N(shares) * 2; i++) {
+        const foreground_row *f = &foregrounds[i % N(foregrounds)];
+        sereno_policy policy = (sereno_policy)(i / N(foregrounds) % SERENO_POLICIES);
+        double share = shares[i / N(foregrounds) / SERENO_POLICIES % N(shares)];
+        bool has_prompt = i >= N(foregrounds) * SERENO_POLICIES * N(shares);
+        sereno_governor_params params = sereno_governor_defaults(policy);
+        if (share > 0) params.min_share = share;
+        plant free = plant_make(seed + i), p = free;
+        watch w = watch_from(0);
+        p.phases[0] = free.phases[0] = f->phase;
+        p.n_prompt = free.n_prompt = has_prompt ? 4000 : 0;
+        plant_run(&free, NULL, MS);
+        run_watched(&p, &params, MS, &w);
+        double guarantee = fmax(params.min_tok_s, params.min_share * plant_limits().plain_tok_s);
+        double wanted = 0.9 * fmin(10 * guarantee, least_work(&free, MS));
+        if (least_work(&p, MS) < wanted) {
+            fail_msg("%s, %s, guarantee %.1f tok/s%s: %.1f tokens in 10 s, %.1f are wanted", sereno_policy_name(policy),
+                     f->name, guarantee, has_prompt ? ", prompt" : "", least_work(&p, MS), wanted);
+        }
+    }
+}
+
+/* 20 ms after the contention has ended nothing holds up a draft, and nothing rests. */
+static void test_full_speed_again(void **state) {
+    (void)state;
+    uint64_t seed = test_seed();
+    double slowest_s = 0;
+    for (uint64_t i = 0; i < 120; i++) {
+        plant p = plant_make(seed + i);
+        sereno_governor_params params = sereno_governor_defaults(policy_of(i));
+        double end_ms = 1000 + 37 * (double)i;
+        watch w = watch_from(end_ms + 20);
+        p.phases[0] = foregrounds[i % 7].phase;
+        p.phases[1] = (plant_phase){.from_ms = end_ms};
+        run_watched(&p, &params, end_ms + 5000, &w);
+        if (w.abandons || w.closed || w.sleeps || w.holds) {
+            fail_msg("run %d, %s, %s: %d abandoned, %d times no drafting, %d sleeps, %d holds", (int)i,
+                     sereno_policy_name(params.policy), foregrounds[i % 7].name, (int)w.abandons, (int)w.closed,
+                     (int)w.sleeps, (int)w.holds);
+        }
+        slowest_s = fmax(slowest_s, (w.one_ms - end_ms) / 1e3);
+    }
+    print_message("the smallest batch is 1 again after %.2f s at most\n", slowest_s);
+    assert_true(slowest_s < 3);
+}
+
+/* What we are running ourselves does not show in the score. */
+static void test_score_does_not_depend_on_modes(void **state) {
+    (void)state;
+    static const double intensities[] = {0, 0.3, 0.6, 1};
+    uint64_t seed = test_seed();
+    for (size_t i = 0; i < N(intensities); i++) {
+        double low = 1, high = 0;
+        for (int force = 1; force <= 5; force++) {
+            plant p = plant_make(seed + i);
+            sereno_governor_params params = sereno_governor_defaults(SERENO_POLICY_BALANCED);
+            watch w = watch_from(100);
+            params.force = force;
+            p.phases[0].intensity = intensities[i];
+            run_watched(&p, &params, 2100, &w);
+            low = fmin(low, w.score / w.score_ms);
+            high = fmax(high, w.score / w.score_ms);
+        }
+        print_message("intensity %.1f: mean scores %.3f to %.3f\n", intensities[i], low, high);
+        assert_true(high - low < 0.15);
+    }
+}
+
+/* Figures for docs/GOVERNOR.md; asserted is only that what is to happen happens. */
+static void test_step_response(void **state) {
+    (void)state;
+    enum { RUNS = 40 };
+    for (int policy = SERENO_POLICY_BALANCED; policy < SERENO_POLICIES; policy++) {
+        double abandon = 0, batch4 = 0, batch8 = 0, free_ms = 0, one = 0, abandon_max = 0, free_max = 0, n_drafting = 0;
+        for (uint64_t i = 0; i < RUNS; i++) {
+            plant p = plant_make(i);
+            sereno_governor_params params = sereno_governor_defaults((sereno_policy)policy);
+            double at_ms = 1000 + 0.73 * (double)i;
+            watch w = watch_from(at_ms), after = watch_from(at_ms + 3000);
+            p.phases[1] = (plant_phase){.from_ms = at_ms, .intensity = 1};
+            run_watched(&p, &params, at_ms + 3000, &w);
+            p = plant_make(i);
+            p.phases[1] = (plant_phase){.from_ms = at_ms, .intensity = 1};
+            p.phases[2] = (plant_phase){.from_ms = at_ms + 3000};
+            run_watched(&p, &params, at_ms + 6000, &after);
+            assert_true(w.batch_ms[3] > 0 && after.one_ms > 0);
+            batch4 += (w.batch_ms[2] - at_ms) / RUNS;
+            batch8 += (w.batch_ms[3] - at_ms) / RUNS;
+            one += (after.one_ms - at_ms - 3000) / RUNS;
+            if (w.abandon_ms > 0 && w.abandon_ms < at_ms + 20) {
+                abandon += w.abandon_ms - at_ms;
+                abandon_max = fmax(abandon_max, w.abandon_ms - at_ms);
+                n_drafting++;
+            }
+            (void)free_ms, (void)free_max;
+        }
+        assert_true(n_drafting > 0);
+        print_message(
+            "%s: draft abandoned after %.2f ms (at most %.2f; of %d bursts, %d while drafting), batch 4 after "
+            "%.0f ms, 8 after %.0f ms; batch 1 again %.0f ms after the end\n",
+            sereno_policy_name((sereno_policy)policy), abandon / n_drafting, abandon_max, RUNS, (int)n_drafting, batch4,
+            batch8, one);
+    }
+}
+
+/* ---- Cost ---- */
+
+static int by_size(const void *a, const void *b) {
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static void print_quantiles(const char *what, uint64_t *ns, size_t n) {
+    qsort(ns, n, sizeof *ns, by_size);
+    print_message("%s: P50 %d ns, P99 %d ns, P99.9 %d ns\n", what, (int)ns[n / 2], (int)ns[n * 99 / 100],
+                  (int)ns[n * 999 / 1000]);
+}
+
+/* Printed, not asserted. Readings of the clock are in it; what they take by themselves stands beside. */
+static void test_cost(void **state) {
+    (void)state;
+    enum { EVENTS = 200000 };
+    rng r = {1};
+    sereno_governor_params params = sereno_governor_defaults(SERENO_POLICY_BALANCED);
+    sereno_governor *g = open_governor(&params);
+    const sereno_clock *clock = sereno_clock_system();
+    uint64_t *step_ns = calloc(EVENTS, sizeof *step_ns), *clock_ns = calloc(EVENTS, sizeof *clock_ns);
+    assert_non_null(step_ns);
+    assert_non_null(clock_ns);
+    for (uint64_t i = 0; i < EVENTS; i++) {
+        double intensity = i / 2000 % 2 ? 1 : 0;
+        sereno_event e = {.kind = i ? SERENO_EVENT_SUBGRAPH : SERENO_EVENT_BEGIN,
+                          .now_ns = i * 80000,
+                          .plan = i / 30 % 2 ? SERENO_PLAN_VERIFY : SERENO_PLAN_DRAFT,
+                          .batch = 1,
+                          .wall_ns = 80000,
+                          .signals = {(float)exp(0.4 * intensity) + 0.1f * rng_signed_unit(&r), 0.5f, NAN, NAN, 0}};
+        if (i % 6 == 0) e.signals.probe = (float)exp(0.6 * intensity) + 0.2f * rng_signed_unit(&r);
+        e.signals.probe_slope = 0.8f;
+        sereno_decision d;
+        uint64_t start_ns = sereno_now_ns(clock);
+        sereno_governor_step(g, &e, &d);
+        step_ns[i] = sereno_now_ns(clock) - start_ns;
+        start_ns = sereno_now_ns(clock);
+        clock_ns[i] = sereno_now_ns(clock) - start_ns;
+    }
+    print_quantiles("a step", step_ns, EVENTS);
+    print_quantiles("of it the clock", clock_ns, EVENTS);
+    free(step_ns);
+    free(clock_ns);
+    sereno_governor_close(&g);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_decisions_are_in_range),
+        cmocka_unit_test(test_only_differences_of_time_count),
+        cmocka_unit_test(test_no_oscillation),
+        cmocka_unit_test(test_no_lock_in),
+        cmocka_unit_test(test_no_starvation),
+        cmocka_unit_test(test_full_speed_again),
+        cmocka_unit_test(test_score_does_not_depend_on_modes),
+        cmocka_unit_test(test_step_response),
+        cmocka_unit_test(test_cost),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
