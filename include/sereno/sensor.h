@@ -29,8 +29,8 @@ typedef struct sereno_baseline {
     int32_t batch, subgraph, n_subgraphs;
     sereno_subgraph_kind kind;
     float us;    /* when the machine is quiet; 0: it is learned as it goes (see for_threads) */
-    float slope; /* how much longer it takes beside a streaming aggressor, as a share; 0: attention, which does not
-                    sense */
+    float slope; /* how much longer its kind takes beside a streaming aggressor, as a share; 0: attention, which does
+                    not sense */
 } sereno_baseline;
 
 typedef struct sereno_calibrate_options {
@@ -46,7 +46,8 @@ typedef struct sereno_calibrate_options {
 
 /*
  * Measures baselines and slopes of the target (sequence 0 is emptied, in the draft too) and of the draft, NULL if there
- * is none. On failure *out is NULL.
+ * is none. A machine that is quiet takes half of the time, the rest is for measuring once more where it was not. On
+ * failure *out is NULL.
  */
 SERENO_API int sereno_calibrate(sereno_engine *target, sereno_engine *draft, const sereno_calibrate_options *options,
                                 sereno_calibration **out, sereno_error *err);
