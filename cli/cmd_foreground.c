@@ -13,6 +13,7 @@
 #include "histogram.h"
 #include "interrupt.h"
 #include "scene.h"
+#include "sereno/frame_hint.h"
 #include "shared_page.h"
 #include "support.h"
 #include "thread.h"
@@ -32,7 +33,7 @@ typedef struct foreground_arguments {
     const char *profile, *tune;
     float seconds;
     int32_t fps, cpu, first_frame;
-    bool list, has_fps, has_cpu;
+    bool list, hint, has_fps, has_cpu;
     double native_jank; /* of --tune; 0: not wanted */
 } foreground_arguments;
 
@@ -51,7 +52,8 @@ typedef struct foreground_command {
     int broken_by; /* errno of writing to standard output; 0: it took everything so far */
     atomic_bool stop;
     frame_totals totals;
-    frame_signal *signal;
+    frame_signal *signal;    /* who is told of frames; NULL: none */
+    sereno_frame_hint *hint; /* likewise */
     uint64_t period_ns, written_ns;
     char *buffer; /* BUFFER_BYTES: lines that are not written yet */
     size_t buffered;
@@ -73,8 +75,20 @@ static void draw_live(const foreground_command *c) {
     fflush(stderr);
 }
 
+static void tell_signal(frame_signal *signal, uint32_t in_frame) {
+    if (signal) atomic_store_explicit(&signal->in_frame, in_frame, memory_order_release);
+}
+
+static void on_begin(void *ctx, uint64_t start_ns, uint64_t deadline_ns) {
+    foreground_command *c = ctx;
+    tell_signal(c->signal, 1);
+    if (c->hint) sereno_frame_begin(c->hint, start_ns, deadline_ns);
+}
+
 static int on_frame(void *ctx, const frame_record *r) {
     foreground_command *c = ctx;
+    tell_signal(c->signal, 0);
+    if (c->hint) sereno_frame_end(c->hint, r->end_ns);
     frame_totals *t = &c->totals;
     t->frames++;
     t->janky += r->missed;
@@ -169,7 +183,7 @@ static int make_frames(foreground_command *c) {
         .first_frame = (uint64_t)c->a->first_frame,
         .seconds_ns = (uint64_t)llround((double)c->a->seconds * 1e6) * 1000, /* a float's 0.3 is a bit more */
         .stop = &c->stop,
-        .signal = c->signal,
+        .on_begin = on_begin,
         .on_frame = on_frame,
         .ctx = c,
     };
@@ -336,6 +350,7 @@ static int run_profile(foreground_command *c) {
         status = thread_apply_class(&(thread_class){SERENO_SCHED_NORMAL, &cpu, 1}, &c->err);
     }
     if (!status) status = open_signal(c);
+    if (!status && a->hint) status = sereno_frame_hint_open(NULL, &c->hint, &c->err);
     if (status) return fail(&c->diag, &c->err);
     c->live = !a->common.json && !a->tune && terminal_is(2);
     note(&c->diag, "%s: %s; scale %.4g%s", c->profile.name, c->profile.about, (double)c->profile.scale,
@@ -394,6 +409,7 @@ static int run_command(const command_line *cl, foreground_arguments *a) {
     }
     diagnostics_close(&c->diag);
     shared_page_close(c->signal);
+    sereno_frame_hint_close(&c->hint);
     free(c->buffer);
     free(c);
     return code;
@@ -413,6 +429,10 @@ int cmd_foreground(int argc, char **argv) {
         {OPTION_INT, "--cpu", "N", &a.cpu,
          "run only on this core; default: wherever there is room. For figures that can be compared", 0, 4095, NULL,
          &a.has_cpu},
+        {OPTION_FLAG, "--hint", NULL, &a.hint,
+         "say when each frame begins and ends, and when it is due, as an application that cooperates would "
+         "(shared memory /sereno-frame-UID): a model in the background that is governed then need not find out",
+         0, 0, NULL, NULL},
         {OPTION_TEXT, "--tune", "GOAL", &a.tune,
          "native-jank=P: find how much work makes P percent of the frames janky on this machine, with nothing beside "
          "it, and keep that profile: from then on PROFILE means the tuned one. 9 rounds, and a check of three times "
@@ -426,6 +446,7 @@ int cmd_foreground(int argc, char **argv) {
         "  sereno foreground --list\n"
         "  sereno foreground social-1 --tune native-jank=4 --cpu 1    # once a machine, while it is quiet\n"
         "  sereno foreground social-1 --cpu 1 --seconds 30            # beside something else\n"
+        "  sereno foreground social-1 --cpu 1 --hint                  # and tells it when it makes frames\n"
         "  sereno foreground ./mine.ini --json | jq -c 'select(.missed)'\n"
         "\nFrame k starts at a vsync; it is janky if it has not ended by the next one. The next frame starts at\n"
         "the first vsync after it ends; vsyncs skipped so are counted as dropped. PROFILE is a name, or the\n"
@@ -434,7 +455,8 @@ int cmd_foreground(int argc, char **argv) {
         options};
     int n = options_parse(&cl, argc, argv, &a.profile, 1);
     if (n < 0) return n == PARSED_HELP ? 0 : EXIT_USAGE;
-    if (a.list && (n > 0 || a.tune)) return usage_error(&cl, "--list goes alone");
+    if (a.hint && a.tune) return usage_error(&cl, "--hint goes without --tune, which has nothing beside it");
+    if (a.list && (n > 0 || a.tune || a.hint)) return usage_error(&cl, "--list goes alone");
     if (!a.list && n == 0) return usage_error(&cl, "name a profile; --list shows them");
     if (check_tune(&cl, &a)) return EXIT_USAGE;
     return run_command(&cl, &a);

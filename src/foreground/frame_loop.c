@@ -39,9 +39,8 @@ uint64_t pacer_next(frame_pacer *p, uint64_t end_ns, uint32_t *dropped) {
     return pacer_vsync_ns(p, p->vsync);
 }
 
-void pacer_judge(const frame_pacer *p, uint64_t end_ns, frame_record *record) {
-    record->deadline_ns = pacer_vsync_ns(p, p->vsync + 1);
-    record->missed = end_ns > record->deadline_ns;
+uint64_t pacer_deadline_ns(const frame_pacer *p) {
+    return pacer_vsync_ns(p, p->vsync + 1);
 }
 
 /* ---- The loop ---- */
@@ -61,10 +60,6 @@ static bool wait_until(const frame_loop_options *o, uint64_t time_ns) {
     return !stopped(o);
 }
 
-static void tell(frame_signal *signal, uint32_t in_frame) {
-    if (signal) atomic_store_explicit(&signal->in_frame, in_frame, memory_order_release);
-}
-
 int frame_loop_run(const frame_loop_options *o) {
     const frame_world *w = &o->world;
     frame_pacer pacer = {.profile = o->profile, .frame = o->first_frame};
@@ -73,15 +68,15 @@ int frame_loop_run(const frame_loop_options *o) {
         frame_record record = {0};
         record.vsync_ns = pacer_next(&pacer, end_ns, &record.dropped);
         record.frame = pacer.frame;
+        record.deadline_ns = pacer_deadline_ns(&pacer);
         if (o->n_frames_max && pacer.frame - o->first_frame >= o->n_frames_max) return 0;
         if (o->seconds_ns && record.vsync_ns - pacer.origin_ns >= o->seconds_ns) return 0;
         if (!wait_until(o, record.vsync_ns)) return 0;
-        tell(o->signal, 1);
         record.start_ns = w->now_ns(w->ctx);
+        if (o->on_begin) o->on_begin(o->ctx, record.start_ns, record.deadline_ns);
         record.latency_ns = w->draw(w->ctx, pacer.frame);
         end_ns = record.end_ns = w->now_ns(w->ctx);
-        tell(o->signal, 0);
-        pacer_judge(&pacer, end_ns, &record);
+        record.missed = end_ns > record.deadline_ns;
         int status = o->on_frame ? o->on_frame(o->ctx, &record) : 0;
         if (status) return status;
     }

@@ -32,8 +32,8 @@ uint64_t pacer_vsync_ns(const frame_pacer *p, uint64_t vsync);
  * *dropped: the vsyncs in bursts that passed without a frame. */
 uint64_t pacer_next(frame_pacer *p, uint64_t end_ns, uint32_t *dropped);
 
-/* Fills deadline and missed, of the present frame. */
-void pacer_judge(const frame_pacer *p, uint64_t end_ns, frame_record *record);
+/* Deadline of the present frame. */
+uint64_t pacer_deadline_ns(const frame_pacer *p);
 
 /* What the loop needs of the world. */
 typedef struct frame_world {
@@ -60,8 +60,9 @@ typedef struct frame_loop_options {
     uint64_t first_frame;              /* its number; frame k is the same work wherever a loop begins */
     uint64_t n_frames_max, seconds_ns; /* ends at either; 0: no such limit */
     const atomic_bool *stop;           /* NULL: never */
-    frame_signal *signal;              /* NULL: none */
-    /* Called after each frame, before the next vsync is waited for: what it takes beyond that makes the next frame
+    /* Called when a frame begins, right before it is drawn: a part of its time. NULL: nobody is told. */
+    void (*on_begin)(void *ctx, uint64_t start_ns, uint64_t deadline_ns);
+    /* Called when it has ended, before the next vsync is waited for: what it takes beyond that makes the next frame
      * start late. Non-zero ends the loop with that status. */
     int (*on_frame)(void *ctx, const frame_record *record);
     void *ctx;

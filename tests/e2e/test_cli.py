@@ -29,7 +29,7 @@ OPTIONS = {
     "tokenize": {"-m": 1, "--model": 1, "-f": 1, "--file": 1, "--no-parse-special": 0, "--no-bos": 0,
                  "--no-eos": 0, "--ids": 0},
     "convert": {"-m": 1, "--model": 1, "--type": 1, "-o": 1, "--output": 1, "--force": 0},
-    "foreground": {"--list": 0, "--seconds": 1, "--fps": 1, "--cpu": 1, "--first-frame": 1, "--tune": 1},
+    "foreground": {"--list": 0, "--seconds": 1, "--fps": 1, "--cpu": 1, "--first-frame": 1, "--hint": 0, "--tune": 1},
 }
 # Keys of `run --json` and the type of each (a dict: an object with at least these).
 RUN_KEYS = {

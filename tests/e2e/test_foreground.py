@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -142,6 +143,8 @@ class Misuse(Foreground):
         self.refused(words=["--list"])
         self.refused("social-9", words=("social-9", *PROFILES))
         self.refused("--list", "social-1")
+        self.refused("--list", "--hint")
+        self.refused(self.profile, "--hint", "--tune", "native-jank=4", words=["--hint", "--tune"])
         self.refused(self.profile, self.profile)
         for value in ("-1", "nan", "ten"):
             self.refused(self.profile, "--seconds", value, words=["--seconds"])
@@ -310,6 +313,53 @@ class Channel(Foreground):
         self.assertEqual(process.returncode, 0)
         self.assertEqual(seen, {(0).to_bytes(4, sys.byteorder), (1).to_bytes(4, sys.byteorder)})
         self.assertEqual(os.pread(fd, 4, 0), bytes(4))
+
+
+class Hints(Foreground):
+    MEMORY = f"/dev/shm/sereno-frame-{os.geteuid()}"
+
+    def read(self):
+        """Begin and deadline of the present frame as the memory has them; begin 0: none."""
+        try:
+            with open(self.MEMORY, "rb") as file:
+                return struct.unpack("=QQ", file.read(16))
+        except (FileNotFoundError, struct.error):  # not made yet, or not whole
+            return 0, 0
+
+    def test_frames_are_told(self):
+        """Whoever watches sees frames while the loop runs, and none after it."""
+        if not os.path.isdir("/dev/shm"):
+            self.skipTest("shared memory is elsewhere")
+        if not os.path.exists(self.MEMORY):
+            self.addCleanup(os.unlink, self.MEMORY)
+        self.profile.write_text(LIGHT.replace("loads = 100", "loads = 1000000").replace("fps = 200", "fps = 20"))
+        running = self.start("foreground", self.profile, "--hint", "--seconds", 0, "--json", env=self.environment())
+        seen, rests, deadline = {}, 0, time.monotonic() + support.TIMEOUT_S
+        while (len(seen) < 3 or not rests) and time.monotonic() < deadline:
+            begin, due = self.read()
+            if self.read()[0] != begin:  # it changed meanwhile
+                continue
+            if begin:
+                seen[begin] = due
+            elif seen:
+                rests += 1
+        running.process.send_signal(signal.SIGTERM)
+        result = running.finish()
+        self.assertEqual((result.code, result.err), (0, ""))
+        self.assertEqual(self.read()[0], 0)
+        self.assertGreater(rests, 0)
+        _, frames, _ = self.stream(result.out)
+        told = {f["start_ns"]: max(f["deadline_ns"], f["start_ns"] + 1) for f in frames}
+        self.assertGreaterEqual(len(seen), 3)
+        self.assertEqual({begin: told.get(begin) for begin in seen}, seen)
+
+    def test_memory_of_others_is_refused(self):
+        if not os.path.isdir("/dev/shm") or os.path.exists(self.MEMORY):
+            self.skipTest("shared memory is elsewhere, or in use")
+        self.addCleanup(os.unlink, self.MEMORY)
+        with open(self.MEMORY, "wb") as file:
+            os.fchmod(file.fileno(), 0o644)
+        self.refused(self.profile, "--hint", "--seconds", 0.1, words=["/sereno-frame-", "0600"])
 
 
 if __name__ == "__main__":

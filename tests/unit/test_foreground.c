@@ -255,11 +255,9 @@ static void check_pacer(const profile *p, const pacer_row *rows, size_t n) {
     assert_int_equal(pacer_next(&pacer, 0, &dropped), pacer.origin_ns);
     assert_int_equal(dropped, 0);
     for (size_t i = 0; i < n; i++) {
-        frame_record r = {0};
-        uint64_t end_ns = pacer.origin_ns + rows[i].end_us * 1000, vsync = pacer.vsync;
-        pacer_judge(&pacer, end_ns, &r);
-        assert_int_equal(r.missed, rows[i].missed);
-        assert_int_equal(r.deadline_ns, pacer_vsync_ns(&pacer, vsync + 1));
+        uint64_t end_ns = pacer.origin_ns + rows[i].end_us * 1000;
+        assert_int_equal(pacer_deadline_ns(&pacer), pacer_vsync_ns(&pacer, pacer.vsync + 1));
+        assert_int_equal(end_ns > pacer_deadline_ns(&pacer), rows[i].missed);
         uint64_t next_ns = pacer_next(&pacer, end_ns, &dropped);
         assert_int_equal(pacer.vsync, rows[i].next_vsync);
         assert_int_equal(next_ns, pacer_vsync_ns(&pacer, rows[i].next_vsync));
@@ -333,7 +331,8 @@ typedef struct test_world {
     uint64_t now_ns, frame_ns, slow_frame, slow_ns, sleeps;
     atomic_bool stop;
     uint64_t stop_in_frame, n;
-    frame_signal signal;
+    bool in_frame;
+    uint64_t start_ns, deadline_ns; /* as on_begin was told */
     uint32_t expected_frame;
     frame_record records[64];
     int end_after; /* frames until on_frame says 5; 0: never */
@@ -353,15 +352,27 @@ static void world_sleep(void *ctx, uint64_t time_ns) {
 static double world_draw(void *ctx, uint64_t frame) {
     test_world *w = ctx;
     assert_int_equal(frame, w->expected_frame++);
-    assert_int_equal(atomic_load(&w->signal.in_frame), 1);
+    assert_true(w->in_frame);
     w->now_ns += frame == w->slow_frame ? w->slow_ns : w->frame_ns;
     if (frame == w->stop_in_frame) atomic_store(&w->stop, true);
     return 80.5;
 }
 
+static void world_on_begin(void *ctx, uint64_t start_ns, uint64_t deadline_ns) {
+    test_world *w = ctx;
+    assert_false(w->in_frame);
+    assert_int_equal(start_ns, w->now_ns);
+    w->in_frame = true;
+    w->start_ns = start_ns;
+    w->deadline_ns = deadline_ns;
+}
+
 static int world_on_frame(void *ctx, const frame_record *record) {
     test_world *w = ctx;
-    assert_int_equal(atomic_load(&w->signal.in_frame), 0);
+    assert_true(w->in_frame);
+    w->in_frame = false;
+    assert_int_equal(record->start_ns, w->start_ns);
+    assert_int_equal(record->deadline_ns, w->deadline_ns);
     assert_true(w->n < sizeof w->records / sizeof *w->records);
     w->records[w->n++] = *record;
     return (int)w->n == w->end_after ? 5 : 0;
@@ -371,7 +382,7 @@ static frame_loop_options options_of(test_world *w, const profile *p) {
     return (frame_loop_options){.profile = p,
                                 .world = {world_now, world_sleep, world_draw, w},
                                 .stop = &w->stop,
-                                .signal = &w->signal,
+                                .on_begin = world_on_begin,
                                 .on_frame = world_on_frame,
                                 .ctx = w};
 }
