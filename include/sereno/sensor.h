@@ -27,21 +27,27 @@ typedef struct sereno_calibration sereno_calibration;
 typedef struct sereno_baseline {
     sereno_plan_kind plan; /* DRAFT: of the draft model, where there is one; else VERIFY or PREFILL */
     int32_t batch, subgraph, n_subgraphs;
-    float us;    /* when the machine is quiet */
-    float slope; /* how much longer it takes beside a streaming aggressor, as a share; 0: attention, which does not
-                    sense */
+    sereno_subgraph_kind kind;
+    float us;    /* when the machine is quiet; 0: it is learned as it goes (see for_threads) */
+    float slope; /* how much longer its kind takes beside a streaming aggressor, as a share; 0: attention, which does
+                    not sense */
 } sereno_baseline;
 
 typedef struct sereno_calibrate_options {
     double seconds;    /* about so long, at most; 1 .. 60; 0: 8 */
     int aggressor_cpu; /* where the built-in streaming aggressor runs; -1: wherever it may */
+    /* Compute threads of the runs that the calibration is for; 0: as many as the target has. Where a run uses every
+     * core, the aggressor would take one of them away and measure that: open the target with one thread fewer for
+     * calibrating, and say here how many there will be. Slopes hold for both, baselines do not and are left out. */
+    int32_t for_threads;
     bool (*progress)(void *ctx, uint64_t done, uint64_t total); /* false gives up (SERENO_ERR_ABANDONED); NULL */
     void *ctx;
 } sereno_calibrate_options;
 
 /*
- * Measures baselines and slopes of the target (sequence 0 is emptied) and of the draft, NULL if there is none. Where
- * every core is one of ours the aggressor shares one. On failure *out is NULL.
+ * Measures baselines and slopes of the target (sequence 0 is emptied, in the draft too) and of the draft, NULL if there
+ * is none. A machine that is quiet takes half of the time, the rest is for measuring once more where it was not. On
+ * failure *out is NULL.
  */
 SERENO_API int sereno_calibrate(sereno_engine *target, sereno_engine *draft, const sereno_calibrate_options *options,
                                 sereno_calibration **out, sereno_error *err);
@@ -76,7 +82,12 @@ SERENO_API void sereno_sensor_close(sereno_sensor **sensor);
 /* Switches for experiments: the probe off. */
 SERENO_API void sereno_sensor_use_probe(sereno_sensor *sensor, bool use);
 
-/* Signals of a boundary. May probe: some microseconds, while no compute thread works. */
+/*
+ * Signals of a boundary. May probe: some microseconds, while no compute thread works. There is no stretch of attention,
+ * of a subgraph that was never seen before and of which a calibration says nothing, and of the first one after a
+ * sleep, which begins with waking threads. Boundaries come in the order in which they happen, those of target and draft
+ * through one sensor.
+ */
 SERENO_API sereno_signals sereno_sensor_read(sereno_sensor *sensor, const sereno_boundary *boundary);
 
 typedef struct sereno_sensor_stats {
@@ -95,7 +106,8 @@ typedef struct sereno_control {
     sereno_governor *governor; /* all of these are borrowed */
     /* Looked at in every event; a frame's begin and end become events of their own. NULL: no one gives hints. */
     const sereno_frame_hint *hint;
-    bool in_frame; /* as last seen */
+    bool in_frame; /* as last seen, and when that frame began */
+    uint64_t frame_begin_ns;
     /* Told of every event and the answer to it, for traces. NULL: nobody. */
     void (*on_decision)(void *ctx, const sereno_event *event, const sereno_boundary *boundary,
                         const sereno_decision *decision);

@@ -29,6 +29,10 @@ int thread_start(pthread_t *thread, void *(*entry)(void *), void *arg);
 /* CPU time that all threads of this process have taken. */
 uint64_t process_cpu_ns(void);
 
+/* Page faults of the calling thread since it began, whether they needed the disk or not. About a third of a
+ * microsecond. */
+uint64_t thread_page_faults(void);
+
 /* Kernel id of the calling thread. */
 int thread_id(void);
 

@@ -1,0 +1,111 @@
+#include "baselines.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "errors.h"
+#include "hash.h"
+
+enum { SETS = 4096, WAYS = 4, SUBGRAPHS_MAX = 1 << 20 };
+
+/* A guess that is too low would look like contention for minutes, one that gave way altogether would be no guess. */
+static const float guess_rise = 1.15f;
+
+/* A baseline that was not looked at for long has not risen all the while. */
+static const float rise_s_max = 10;
+
+void baseline_begin(baseline *b, float value, bool firm) {
+    *b = (baseline){.value = value, .settled = firm, .guessed = true};
+}
+
+static void add_lowest(baseline *b, float sample) {
+    int at = b->n < BASELINE_LOWEST ? b->n : BASELINE_LOWEST - 1;
+    if (b->n >= BASELINE_LOWEST && sample >= b->lowest[at]) return;
+    for (; at > 0 && b->lowest[at - 1] > sample; at--) {
+        b->lowest[at] = b->lowest[at - 1];
+    }
+    b->lowest[at] = sample;
+}
+
+/* A block has ended in which most samples lay above. */
+static void rise(baseline *b, float low, uint64_t now_ns) {
+    float seconds = now_ns > b->block_ns ? (float)(now_ns - b->block_ns) * 1e-9f : 0;
+    if (seconds > rise_s_max) seconds = rise_s_max;
+    float most = b->value * (1 + BASELINE_RISE_PER_MIN / 60 * seconds);
+    if (!b->settled) most = b->guessed ? b->value * guess_rise : low;
+    b->value = low < most ? low : most;
+}
+
+void baseline_learn(baseline *b, float sample, uint64_t now_ns) {
+    if (b->n == 0) b->block_ns = now_ns;
+    add_lowest(b, sample);
+    b->n++;
+    if (b->value == 0 || (!b->settled && !b->guessed && sample < b->value)) b->value = sample;
+    float low = b->lowest[BASELINE_LOWEST - 1];
+    if (b->n >= BASELINE_LOWEST && low < b->value) b->value = low;
+    if (b->n < BASELINE_BLOCK) return;
+    if (low > b->value) rise(b, low, now_ns);
+    b->settled = true;
+    b->n = 0;
+}
+
+/* ---- Table ---- */
+
+typedef struct slot {
+    uint64_t key; /* 0: empty */
+    baseline of;
+    uint32_t used; /* when it was last asked for, in questions */
+} slot;
+
+struct baseline_table {
+    uint32_t questions;
+    slot slots[SETS][WAYS];
+};
+
+int baselines_open(baseline_table **out, sereno_error *err) {
+    baseline_table *t = *out = malloc(sizeof *t);
+    if (!t) return err_no_memory(err, "a table of baselines", sizeof *t);
+    memset(t, 0, sizeof *t); /* every page is touched now: a page fault later would look like one of the engine's */
+    return SERENO_OK;
+}
+
+void baselines_close(baseline_table **table) {
+    free(*table);
+    *table = NULL;
+}
+
+/* A number for the key, 0 for none. */
+static uint64_t pack_key(baseline_key k) {
+    if (k.plan > SERENO_PLAN_PREFILL || k.batch < 1 || k.batch > SERENO_PREFILL_BATCH_MAX || k.n_subgraphs < 1 ||
+        k.n_subgraphs > SUBGRAPHS_MAX || k.subgraph < 0 || k.subgraph >= k.n_subgraphs) {
+        return 0;
+    }
+    return ((uint64_t)k.plan << 52) + ((uint64_t)k.batch << 42) + ((uint64_t)k.n_subgraphs << 20) +
+           (uint64_t)k.subgraph;
+}
+
+baseline *baselines_find(baseline_table *t, baseline_key key) {
+    uint64_t packed = pack_key(key);
+    if (packed == 0) return NULL;
+    slot *set = t->slots[hash_u64(packed) % SETS], *oldest = set;
+    t->questions++;
+    for (slot *s = set; s < set + WAYS; s++) {
+        if (s->key == packed) {
+            s->used = t->questions;
+            return &s->of;
+        }
+        if (oldest->key && (!s->key || t->questions - s->used > t->questions - oldest->used)) oldest = s;
+    }
+    *oldest = (slot){.key = packed, .used = t->questions};
+    return &oldest->of;
+}
+
+const baseline *baselines_peek(const baseline_table *t, baseline_key key) {
+    uint64_t packed = pack_key(key);
+    if (packed == 0) return NULL;
+    const slot *set = t->slots[hash_u64(packed) % SETS];
+    for (const slot *s = set; s < set + WAYS; s++) {
+        if (s->key == packed && s->of.value > 0) return &s->of;
+    }
+    return NULL;
+}

@@ -1,0 +1,14 @@
+/* Slopes that ship, for machines that were not calibrated. */
+#ifndef SENSE_SLOPES_H
+#define SENSE_SLOPES_H
+
+#include <stdint.h>
+
+/* How much longer a weight-streaming subgraph of a pass of so many tokens takes beside a streaming foreground, as a
+ * share; > 0. */
+float shipped_slope(int32_t batch);
+
+/* The same of the probe's latency. */
+float shipped_probe_slope(void);
+
+#endif

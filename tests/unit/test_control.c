@@ -1,0 +1,143 @@
+/* A control with a governor and a foreground that only this test knows: what it is told, and in which order. */
+#include <math.h>
+
+#include "support.h"
+
+enum { EVENTS_MAX = 16 };
+
+/* The governor of this test: it remembers. The answer's sleep says which event it answers. */
+struct sereno_governor {
+    sereno_event events[EVENTS_MAX];
+    uint32_t n;
+};
+
+void sereno_governor_step(sereno_governor *g, const sereno_event *event, sereno_decision *out) {
+    assert_true(g->n < EVENTS_MAX);
+    g->events[g->n++] = *event;
+    *out = (sereno_decision){.sleep_us = g->n};
+}
+
+sereno_signals sereno_no_signals(void) {
+    return (sereno_signals){NAN, NAN, NAN, NAN, NAN};
+}
+
+/* And its foreground. */
+struct sereno_frame_hint {
+    sereno_frame_state state;
+};
+
+sereno_frame_state sereno_frame_read(const sereno_frame_hint *hint, uint64_t now_ns) {
+    (void)now_ns;
+    return hint->state;
+}
+
+typedef struct witness {
+    sereno_event_kind kinds[EVENTS_MAX];
+    uint32_t n, n_boundaries;
+} witness;
+
+static void see(void *ctx, const sereno_event *event, const sereno_boundary *boundary, const sereno_decision *d) {
+    witness *w = ctx;
+    w->kinds[w->n++] = event->kind;
+    w->n_boundaries += boundary != NULL;
+    assert_int_equal(d->sleep_us, w->n);
+}
+
+static uint32_t tell(sereno_control *c, sereno_event_kind kind, uint64_t now_ns, const sereno_boundary *boundary) {
+    sereno_governing g = sereno_control_governing(c);
+    sereno_event event = {.kind = kind, .now_ns = now_ns};
+    sereno_decision decision = {0};
+    g.step(g.ctx, &event, boundary, &decision);
+    return decision.sleep_us;
+}
+
+static void test_frames_become_events(void **state) {
+    (void)state;
+    struct sereno_governor governor = {0};
+    struct sereno_frame_hint hint = {{0}};
+    witness w = {0};
+    sereno_control c = {.governor = &governor, .hint = &hint, .on_decision = see, .ctx = &w};
+    tell(&c, SERENO_EVENT_TICK, 1, NULL);
+    hint.state = (sereno_frame_state){true, 10, 18};
+    assert_int_equal(tell(&c, SERENO_EVENT_TICK, 11, NULL), 3); /* the answer to the event itself */
+    tell(&c, SERENO_EVENT_TICK, 12, NULL);
+    hint.state = (sereno_frame_state){true, 20, 28}; /* another one, the end of the first was not seen */
+    tell(&c, SERENO_EVENT_TICK, 21, NULL);
+    hint.state = (sereno_frame_state){false, 20, 28};
+    tell(&c, SERENO_EVENT_TICK, 25, NULL);
+    tell(&c, SERENO_EVENT_TICK, 26, NULL);
+    const sereno_event_kind expected[] = {
+        SERENO_EVENT_TICK,      SERENO_EVENT_FRAME_BEGIN, SERENO_EVENT_TICK, SERENO_EVENT_TICK,
+        SERENO_EVENT_FRAME_END, SERENO_EVENT_FRAME_BEGIN, SERENO_EVENT_TICK, SERENO_EVENT_FRAME_END,
+        SERENO_EVENT_TICK,      SERENO_EVENT_TICK,
+    };
+    const uint32_t n = sizeof expected / sizeof *expected;
+    assert_int_equal(governor.n, n);
+    assert_int_equal(w.n, n);
+    for (uint32_t i = 0; i < n; i++) {
+        assert_int_equal(governor.events[i].kind, expected[i]);
+        assert_int_equal(w.kinds[i], expected[i]);
+    }
+    assert_int_equal(governor.events[1].deadline_ns, 18);
+    assert_int_equal(governor.events[1].now_ns, 11);
+    assert_true(isnan(governor.events[1].signals.stretch));
+    assert_int_equal(governor.events[5].deadline_ns, 28);
+}
+
+static void test_without_a_hint(void **state) {
+    (void)state;
+    struct sereno_governor governor = {0};
+    sereno_control c = {.governor = &governor};
+    tell(&c, SERENO_EVENT_BEGIN, 1, NULL);
+    tell(&c, SERENO_EVENT_END, 2, NULL);
+    assert_int_equal(governor.n, 2);
+    assert_int_equal(governor.events[0].kind, SERENO_EVENT_BEGIN);
+}
+
+/* ---- With a sensor ---- */
+
+static unsigned char stream[1 << 20];
+static const sereno_engine_info info = {
+    .isa = "none", .n_ctx = 512, .n_threads = 1, .stream = stream, .stream_bytes = sizeof stream};
+
+static const sereno_engine_info *tell_info(const sereno_engine *e) {
+    (void)e;
+    return &info;
+}
+
+static double tell_pass_us(const sereno_engine *e, int32_t n_tokens, int32_t context) {
+    (void)e;
+    return 1000 + n_tokens + context;
+}
+
+static void test_boundaries_bring_signals(void **state) {
+    (void)state;
+    static const sereno_engine_ops ops = {.info = tell_info, .pass_us = tell_pass_us};
+    sereno_engine engine = {&ops};
+    struct sereno_governor governor = {0};
+    witness w = {0};
+    sereno_control c = {.governor = &governor, .on_decision = see, .ctx = &w};
+    assert_ok(sereno_sensor_open(&engine, NULL, NULL, &c.sensor, err));
+    sereno_boundary b = {.plan = SERENO_PLAN_VERIFY, .n_subgraphs = 1, .batch = 1, .wall_ns = 100000};
+    for (int i = 0; i < 10; i++) {
+        b.now_ns += 1000000;
+        b.wall_ns = i < 9 ? 100000 : 140000;
+        tell(&c, SERENO_EVENT_SUBGRAPH, b.now_ns, &b);
+    }
+    tell(&c, SERENO_EVENT_TOKENS, b.now_ns, NULL);
+    assert_float_equal(governor.events[9].signals.stretch, 1.4, 0.001);
+    assert_true(governor.events[9].signals.stretch_slope > 0);
+    assert_int_equal(governor.n, 11);
+    assert_int_equal(w.n_boundaries, 10);
+    assert_true(governor.events[10].signals.stretch == 0); /* left as the caller had it */
+    sereno_sensor_close(&c.sensor);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_frames_become_events),
+        cmocka_unit_test(test_without_a_hint),
+        cmocka_unit_test(test_boundaries_bring_signals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

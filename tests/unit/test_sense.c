@@ -1,0 +1,748 @@
+/* Baselines, and the sensor on an engine that is nothing but figures: time comes with the boundaries. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "baselines.h"
+#include "calibration.h"
+#include "probe.h"
+#include "rng.h"
+#include "sensor_parts.h"
+#include "slopes.h"
+#include "support.h"
+
+/* ---- Allocations are counted ---- */
+
+typedef struct allocations {
+    uint64_t n;
+} allocations;
+
+static allocations *counted(void) {
+    static allocations a;
+    return &a;
+}
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *p, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *p, size_t size);
+
+void *__wrap_malloc(size_t size) {
+    counted()->n++;
+    return __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t n, size_t size) {
+    counted()->n++;
+    return __real_calloc(n, size);
+}
+
+void *__wrap_realloc(void *p, size_t size) {
+    counted()->n++;
+    return __real_realloc(p, size);
+}
+
+/* ---- A baseline ---- */
+
+static const uint64_t ms = 1000000;
+
+/* Samples of low, low + 1 % .. low + 9 % in turn, 100 a second, as a subgraph of a decoding loop gives them. */
+static uint64_t learn_for(baseline *b, float low, double seconds, uint64_t now_ns) {
+    for (int i = 0; i < (int)(seconds * 100); i++, now_ns += 10 * ms) {
+        baseline_learn(b, low * (1 + (float)(i * 7 % 10) / 100), now_ns);
+    }
+    return now_ns;
+}
+
+static void test_baseline_settles_low(void **state) {
+    (void)state;
+    baseline b = {0};
+    learn_for(&b, 100, 10, 1);
+    assert_true(b.value >= 100 && b.value <= 103);
+}
+
+static void test_baseline_starts_at_the_lowest(void **state) {
+    (void)state;
+    baseline b = {0};
+    const float cold[] = {900, 500, 120, 130, 125};
+    const float known[] = {900, 500, 120, 120, 120};
+    for (int i = 0; i < 5; i++) {
+        baseline_learn(&b, cold[i], (uint64_t)i * ms);
+        assert_true(b.value == known[i]);
+    }
+}
+
+/* Contention in the first passes, or for longer, is gone after seven quiet samples: four of one block. */
+static void test_baseline_forgets_contention(void **state) {
+    (void)state;
+    for (int contended = 1; contended < 200; contended += 9) {
+        baseline b = {0};
+        uint64_t now_ns = 1;
+        for (int i = 0; i < contended; i++) {
+            baseline_learn(&b, 150 + (float)(i % 5), now_ns += 10 * ms);
+        }
+        assert_true(b.value >= 150);
+        for (int i = 0; i < 2 * BASELINE_LOWEST - 1; i++) {
+            baseline_learn(&b, 100, now_ns += 10 * ms);
+        }
+        assert_true(b.value <= 100);
+    }
+}
+
+static void test_baseline_is_not_raised_by_bursts(void **state) {
+    (void)state;
+    baseline b = {0};
+    uint64_t now_ns = learn_for(&b, 100, 5, 1);
+    float before = b.value;
+    now_ns = learn_for(&b, 150, 10, now_ns); /* ten seconds of nothing but contention */
+    assert_true(b.value <= before * 1.004f);
+    for (int i = 0; i < 5000; i++) { /* frames: of every ten samples seven are contended */
+        baseline_learn(&b, i % 10 < 7 ? 150 : 100, now_ns += 10 * ms);
+    }
+    assert_true(b.value <= 101);
+}
+
+/* A machine that has become slower for good is believed, in its time. */
+static void test_baseline_rises_slowly(void **state) {
+    (void)state;
+    baseline b = {0};
+    uint64_t now_ns = learn_for(&b, 100, 5, 1);
+    now_ns = learn_for(&b, 110, 60, now_ns);
+    assert_true(b.value > 101 && b.value < 104);
+    learn_for(&b, 110, 600, now_ns);
+    assert_true(b.value > 108);
+}
+
+static void test_baseline_after_a_pause(void **state) {
+    (void)state;
+    baseline b = {0};
+    uint64_t now_ns = learn_for(&b, 100, 5, 1);
+    learn_for(&b, 150, 0.1, now_ns);
+    learn_for(&b, 150, 1, now_ns + 3600 * 1000 * ms); /* an hour later */
+    assert_true(b.value < 103);
+}
+
+static void test_guesses(void **state) {
+    (void)state;
+    baseline guess = {0}, firm = {0}, high = {0};
+    baseline_begin(&guess, 100, false);
+    baseline_begin(&firm, 100, true);
+    baseline_begin(&high, 200, false);
+    learn_for(&guess, 150, 1, 1);
+    learn_for(&firm, 150, 1, 1);
+    learn_for(&high, 100, 0.05, 1);
+    assert_true(guess.value > 114 && guess.value < 116);
+    assert_true(firm.value < 101);
+    assert_true(high.value < 110);
+}
+
+/* ---- The table ---- */
+
+static void test_table_keeps_and_evicts(void **state) {
+    (void)state;
+    baseline_table *t;
+    assert_ok(baselines_open(&t, err));
+    uint64_t allocated = counted()->n;
+    enum { ENGINES = 100, SUBGRAPHS = 400 };
+    for (int32_t batch = 1; batch <= ENGINES; batch++) {
+        for (int32_t i = 0; i < SUBGRAPHS; i++) {
+            baseline *b = baselines_find(t, (baseline_key){SERENO_PLAN_VERIFY, batch, i, SUBGRAPHS});
+            assert_true(b->value == 0);
+            b->value = (float)(batch * SUBGRAPHS + i);
+            for (int32_t k = 0; k <= i; k += 37) { /* what is used stays */
+                const baseline_key used = {SERENO_PLAN_VERIFY, batch, k, SUBGRAPHS};
+                assert_true(baselines_find(t, used)->value == (float)(batch * SUBGRAPHS + k));
+            }
+        }
+    }
+    int kept = 0, wrong = 0;
+    for (int32_t batch = 1; batch <= ENGINES; batch++) {
+        for (int32_t i = 0; i < SUBGRAPHS; i++) {
+            const baseline *b = baselines_peek(t, (baseline_key){SERENO_PLAN_VERIFY, batch, i, SUBGRAPHS});
+            kept += b != NULL;
+            wrong += b && b->value != (float)(batch * SUBGRAPHS + i);
+        }
+    }
+    assert_int_equal(wrong, 0);
+    assert_in_range(kept, 15000, 16384);
+    assert_int_equal(counted()->n, allocated);
+    baselines_close(&t);
+    assert_null(t);
+}
+
+static void test_table_refuses_what_is_no_key(void **state) {
+    (void)state;
+    baseline_table *t;
+    assert_ok(baselines_open(&t, err));
+    const baseline_key wrong[] = {
+        {SERENO_PLAN_VERIFY, 0, 0, 1},  {SERENO_PLAN_VERIFY, 129, 0, 1}, {SERENO_PLAN_VERIFY, 1, 1, 1},
+        {SERENO_PLAN_VERIFY, 1, -1, 1}, {SERENO_PLAN_VERIFY, 1, 0, 0},   {SERENO_PLAN_VERIFY, 1, 0, INT32_MAX},
+        {(sereno_plan_kind)3, 1, 0, 1},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_null(baselines_find(t, wrong[i]));
+        assert_null(baselines_peek(t, wrong[i]));
+    }
+    baselines_close(&t);
+}
+
+/* ---- An engine of figures ---- */
+
+enum { STREAM_BYTES = 32 << 20, SUBGRAPHS = 11 };
+
+typedef struct figures {
+    sereno_engine base;
+    sereno_engine_info info;
+} figures;
+
+static const sereno_engine_info *figures_info(const sereno_engine *e) {
+    return &((const figures *)(const void *)e)->info;
+}
+
+/* A pass of n tokens takes 1000 + 100 n microseconds. */
+static double figures_pass_us(const sereno_engine *e, int32_t n_tokens, int32_t context) {
+    (void)e;
+    assert_in_range(n_tokens, 1, SERENO_PREFILL_BATCH_MAX);
+    assert_in_range(context, 1, 512);
+    return 1000 + 100 * n_tokens;
+}
+
+static const sereno_engine_ops figures_ops = {.info = figures_info, .pass_us = figures_pass_us};
+
+/* A clock that goes on by itself: 8 loads take 8 * load_ns. */
+typedef struct figure_clock {
+    uint64_t now_ns, load_ns, calls;
+} figure_clock;
+
+static uint64_t figure_now(void *ctx) {
+    figure_clock *c = ctx;
+    c->calls++;
+    return c->now_ns += c->calls % 3 == 0 ? PROBE_LOADS * c->load_ns : 200;
+}
+
+static uint64_t *faults(void) {
+    static uint64_t n;
+    return &n;
+}
+
+static uint64_t count_faults(void) {
+    return *faults();
+}
+
+typedef struct bench {
+    figures target, draft;
+    unsigned char *stream;
+    figure_clock time;
+    sereno_clock clock;
+    sereno_sensor *sensor;
+    uint64_t now_ns, cpu_ns, run_delay_ns, sampled_ns;
+} bench;
+
+static void open_bench(bench *b, const sereno_calibration *calibration) {
+    *b = (bench){.now_ns = 1000 * ms, .time.load_ns = 200};
+    b->stream = calloc(1, STREAM_BYTES);
+    assert_non_null(b->stream);
+    b->target = (figures){{&figures_ops}, {.isa = "none", .n_ctx = 512, .n_threads = 1, .n_vocab = 100}};
+    b->target.info.weight_bytes = b->target.info.stream_bytes = STREAM_BYTES;
+    b->target.info.stream = b->stream;
+    b->draft = b->target;
+    b->clock = (sereno_clock){figure_now, &b->time};
+    assert_ok(sereno_sensor_open(&b->target.base, &b->draft.base, calibration, &b->sensor, err));
+    *faults() = 0;
+    sensor_count_with(b->sensor, &b->clock, count_faults);
+}
+
+static void close_bench(bench *b) {
+    sereno_sensor_close(&b->sensor);
+    assert_null(b->sensor);
+    free(b->stream);
+}
+
+/* Kinds in the order of a plan: attention is every fifth from the second on. */
+static sereno_subgraph_kind kind_of(int32_t subgraph) {
+    return subgraph == SUBGRAPHS - 1 ? SERENO_SUBGRAPH_HEAD : (sereno_subgraph_kind)(subgraph % 5);
+}
+
+static sereno_signals report(bench *b, sereno_plan_kind plan, int32_t batch, int32_t subgraph, double us) {
+    b->now_ns += (uint64_t)(us * 1000);
+    sereno_boundary at = {.plan = plan,
+                          .kind = kind_of(subgraph),
+                          .subgraph = subgraph,
+                          .n_subgraphs = SUBGRAPHS,
+                          .batch = batch,
+                          .wall_ns = (uint64_t)(us * 1000),
+                          .now_ns = b->now_ns,
+                          .cpu_ns = b->cpu_ns,
+                          .run_delay_ns = b->run_delay_ns,
+                          .sample_age_ns = b->sampled_ns ? b->now_ns - b->sampled_ns : 0};
+    return sereno_sensor_read(b->sensor, &at);
+}
+
+/* Passes whose subgraph i takes 100 + 10 i us times `times`; returns the mean stretch of the last. */
+static double run_passes(bench *b, sereno_plan_kind plan, int32_t batch, int n, double times) {
+    double sum = 0;
+    for (int k = 0; k < n; k++) {
+        int streaming = 0;
+        sum = 0;
+        for (int32_t i = 0; i < SUBGRAPHS; i++) {
+            sereno_signals s = report(b, plan, batch, i, (100 + 10 * i) * times * (1 + 0.01 * ((k * 7 + i) % 5)));
+            if (kind_of(i) == SERENO_SUBGRAPH_ATTENTION) assert_true(isnan(s.stretch));
+            if (isnan(s.stretch)) continue;
+            sum += s.stretch;
+            streaming++;
+        }
+        sum = streaming ? sum / streaming : NAN;
+    }
+    return sum;
+}
+
+static void test_stretch_is_time_over_baseline(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, NULL);
+    run_passes(&b, SERENO_PLAN_VERIFY, 1, 1, 1);
+    double quiet = run_passes(&b, SERENO_PLAN_VERIFY, 1, 100, 1),
+           contended = run_passes(&b, SERENO_PLAN_VERIFY, 1, 20, 1.4);
+    assert_true(quiet >= 0.98 && quiet <= 1.04);
+    assert_true(contended > 1.36 && contended < 1.46);
+    sereno_signals s = report(&b, SERENO_PLAN_VERIFY, 1, 0, 100);
+    assert_true(s.stretch_slope == shipped_slope(1));
+    close_bench(&b);
+}
+
+static void test_first_sample_is_none(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, NULL);
+    assert_true(isnan(run_passes(&b, SERENO_PLAN_VERIFY, 1, 1, 1)));
+    close_bench(&b);
+}
+
+/* Contention in the first 5 passes leaves no trace 3 s later, of any batch that was used since. */
+static void test_no_lock_in(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, NULL);
+    run_passes(&b, SERENO_PLAN_DRAFT, 1, 5, 1.5);
+    run_passes(&b, SERENO_PLAN_VERIFY, 8, 5, 1.5);
+    for (int i = 0; i < 100; i++) {
+        run_passes(&b, SERENO_PLAN_DRAFT, 1, 1, 1);
+        run_passes(&b, SERENO_PLAN_VERIFY, 8, 1, 1);
+    }
+    double contended = run_passes(&b, SERENO_PLAN_VERIFY, 8, 1, 1.5);
+    assert_true(contended > 1.45);
+    close_bench(&b);
+}
+
+/* What was never seen in quiet is known from the same subgraph at another number of tokens. */
+static void test_neighbours(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, NULL);
+    run_passes(&b, SERENO_PLAN_VERIFY, 8, 50, 1);
+    /* 7 tokens take 1700 us where 8 take 1800 us. */
+    double first = run_passes(&b, SERENO_PLAN_VERIFY, 7, 1, 1.5 * 1700 / 1800);
+    assert_true(first > 1.45 && first < 1.6);
+    assert_true(isnan(run_passes(&b, SERENO_PLAN_VERIFY, 4, 1, 1)));  /* another plan */
+    assert_true(isnan(run_passes(&b, SERENO_PLAN_PREFILL, 8, 1, 1))); /* another kind */
+    close_bench(&b);
+}
+
+/* ---- What spoils samples ---- */
+
+static void test_page_faults_are_dropped(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, NULL);
+    sereno_sensor_use_probe(b.sensor, false);
+    run_passes(&b, SERENO_PLAN_VERIFY, 1, 20, 1);
+    sereno_sensor_stats before, after;
+    sereno_sensor_stats_read(b.sensor, &before);
+    *faults() += 1;
+    assert_true(isnan(report(&b, SERENO_PLAN_VERIFY, 1, 0, 100 * 5).stretch));
+    sereno_sensor_stats_read(b.sensor, &after);
+    assert_int_equal(after.dropped_faults - before.dropped_faults, 1);
+    assert_int_equal(after.stretches, before.stretches);
+    /* Without a fault it is contention. */
+    assert_true(report(&b, SERENO_PLAN_VERIFY, 1, 2, 120 * 5).stretch > 4.5f);
+    close_bench(&b);
+}
+
+static void test_deschedules_are_dropped(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, NULL);
+    sereno_sensor_use_probe(b.sensor, false);
+    assert_true(isnan(report(&b, SERENO_PLAN_VERIFY, 1, 0, 100).run_delay));
+    run_passes(&b, SERENO_PLAN_VERIFY, 1, 20, 1);
+    b.cpu_ns = 5 * ms;
+    b.sampled_ns = b.now_ns + 100000;
+    assert_true(isnan(report(&b, SERENO_PLAN_VERIFY, 1, 0, 100).run_delay)); /* of one sample no share can be said */
+    b.sampled_ns += 2 * ms;
+    b.run_delay_ns += ms / 2;
+    b.now_ns = b.sampled_ns - 100000;
+    sereno_signals s = report(&b, SERENO_PLAN_VERIFY, 1, 0, 100);
+    assert_true(isnan(s.stretch));
+    assert_float_equal(s.run_delay, 0.25, 1e-6);
+    s = report(&b, SERENO_PLAN_VERIFY, 1, 2, 120); /* the same sample again, older */
+    assert_false(isnan(s.stretch));
+    assert_float_equal(s.run_delay, 0.25, 1e-6);
+    b.sampled_ns += 2 * ms;
+    b.run_delay_ns += 10 * ms; /* several threads waited */
+    b.now_ns = b.sampled_ns;
+    assert_float_equal(report(&b, SERENO_PLAN_VERIFY, 1, 0, 100).run_delay, 1, 0);
+    b.now_ns += 1000 * ms;
+    assert_true(isnan(report(&b, SERENO_PLAN_VERIFY, 1, 0, 100).run_delay)); /* of long ago */
+    sereno_sensor_stats stats;
+    sereno_sensor_stats_read(b.sensor, &stats);
+    assert_int_equal(stats.dropped_delays, 2);
+    close_bench(&b);
+}
+
+static sereno_signals rest(bench *b, uint64_t slept_ns) {
+    sereno_boundary at = {.plan = SERENO_PLAN_VERIFY,
+                          .subgraph = 4,
+                          .n_subgraphs = SUBGRAPHS,
+                          .batch = 1,
+                          .kind = kind_of(4),
+                          .wall_ns = 100000,
+                          .slept_ns = slept_ns,
+                          .now_ns = b->now_ns + slept_ns};
+    return sereno_sensor_read(b->sensor, &at);
+}
+
+static void test_sleeps_have_no_stretch(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, NULL);
+    run_passes(&b, SERENO_PLAN_VERIFY, 1, 20, 1);
+    assert_true(isnan(rest(&b, ms).stretch));
+    b.now_ns += ms;
+    assert_true(isnan(report(&b, SERENO_PLAN_VERIFY, 1, 5, 300).stretch)); /* threads woke in it */
+    assert_false(isnan(report(&b, SERENO_PLAN_VERIFY, 1, 7, 170).stretch));
+    close_bench(&b);
+}
+
+/* ---- Probe ---- */
+
+static void test_probe_keeps_its_share(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, NULL);
+    uint64_t start_ns = b.now_ns, n = 0;
+    while (b.now_ns < start_ns + 1000 * ms) {
+        n += !isnan(report(&b, SERENO_PLAN_VERIFY, 1, (int32_t)(n % SUBGRAPHS), 50).probe);
+    }
+    sereno_sensor_stats stats;
+    sereno_sensor_stats_read(b.sensor, &stats);
+    double share = (double)stats.probe_time_ns / (double)(b.now_ns - start_ns);
+    assert_true(share <= PROBE_SHARE && share > PROBE_SHARE * 0.8);
+    assert_int_equal(stats.probes, n);
+    assert_float_equal(stats.probe_baseline_ns, 200, 1);
+    close_bench(&b);
+}
+
+static void test_probe_is_latency_over_baseline(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, NULL);
+    for (int i = 0; i < 100; i++) {
+        report(&b, SERENO_PLAN_VERIFY, 1, 0, 1000);
+    }
+    b.time.load_ns = 380;
+    sereno_signals s = report(&b, SERENO_PLAN_VERIFY, 1, 0, 1000);
+    assert_float_equal(s.probe, 1.9, 0.01);
+    assert_true(s.probe_slope == shipped_probe_slope());
+    /* A core that has slept has a baseline of its own. */
+    assert_true(isnan(rest(&b, ms).probe));
+    b.time.load_ns = 760;
+    assert_float_equal(rest(&b, ms + PROBE_REST_US * 1000).probe, 2, 0.01);
+    assert_true(isnan(rest(&b, ms + PROBE_REST_US * 1500).probe)); /* too soon */
+    b.time.load_ns = 200 * 100;                                    /* descheduled */
+    assert_true(isnan(report(&b, SERENO_PLAN_VERIFY, 1, 0, 5000).probe));
+    sereno_sensor_use_probe(b.sensor, false);
+    b.time.load_ns = 200;
+    uint64_t calls = b.time.calls;
+    report(&b, SERENO_PLAN_VERIFY, 1, 0, 1e6);
+    assert_int_equal(b.time.calls, calls);
+    close_bench(&b);
+}
+
+/* Lines lie from 4 MB ahead to half a round ahead, whatever the position. */
+static void test_probe_reads_ahead(void **state) {
+    (void)state;
+    enum { LINE = 64, LINES = 256 };
+    unsigned char *stream = calloc(LINES, LINE);
+    assert_non_null(stream);
+    sereno_engine_info info = {.stream = stream, .stream_bytes = 1000};
+    figure_clock time = {.load_ns = 100};
+    const sereno_clock clock = {figure_now, &time};
+    probe p;
+    probe_begin(&p, &info, &clock, 1);
+    assert_false(probe_due(&p, 1, false)); /* too little to say anything */
+    free(stream);
+    info.stream = NULL;
+    info.stream_bytes = STREAM_BYTES;
+    probe_begin(&p, &info, &clock, 1);
+    assert_false(probe_due(&p, 1, false));
+    /* No more than is there: a sanitizer sees the rest. */
+    stream = malloc(100000);
+    assert_non_null(stream);
+    memset(stream, 255, 100000);
+    info.stream = stream;
+    info.stream_bytes = 100000;
+    probe_begin(&p, &info, &clock, 1);
+    for (int i = 0; i <= 1000; i++) {
+        p.position = i / 1000.0;
+        assert_float_equal(probe_run(&p, (uint64_t)i), 100, 1e-9);
+    }
+    free(stream);
+}
+
+static void test_real_probe(void **state) {
+    (void)state;
+    unsigned char *stream = malloc(STREAM_BYTES);
+    assert_non_null(stream);
+    memset(stream, 1, STREAM_BYTES);
+    probe p;
+    probe_begin(&p, &(sereno_engine_info){.stream = stream, .stream_bytes = STREAM_BYTES}, sereno_clock_system(), 1);
+    for (int i = 0; i < 100; i++) {
+        double ns = probe_run(&p, (uint64_t)i);
+        assert_true(ns > 0 && isfinite(ns));
+    }
+    assert_true(p.cost_ns > 0 && p.next_ns > 99);
+    free(stream);
+}
+
+/* ---- Calibrations ---- */
+
+static sereno_calibration *make_calibration(void) {
+    sereno_calibration *c;
+    assert_ok(calibration_open(3 * SUBGRAPHS, &c, err));
+    snprintf(c->identity, sizeof c->identity, "a machine");
+    snprintf(c->remark, sizeof c->remark, "a remark, with commas");
+    c->probe_ns = 210.5;
+    c->probe_slope = 0.75;
+    for (int32_t i = 0; i < 3 * SUBGRAPHS; i++) {
+        const sereno_plan_kind plans[] = {SERENO_PLAN_DRAFT, SERENO_PLAN_VERIFY, SERENO_PLAN_VERIFY};
+        const int32_t batches[] = {1, 1, 8};
+        int32_t which = i / SUBGRAPHS, at = i % SUBGRAPHS;
+        bool senses = kind_of(at) != SERENO_SUBGRAPH_ATTENTION;
+        c->baselines[i] = (sereno_baseline){.plan = plans[which],
+                                            .batch = batches[which],
+                                            .subgraph = at,
+                                            .n_subgraphs = SUBGRAPHS,
+                                            .kind = kind_of(at),
+                                            .us = 100.0f + 10.0f * (float)at,
+                                            .slope = senses ? 0.1f * (float)(which + 1) : 0};
+    }
+    c->n_baselines = 3 * SUBGRAPHS;
+    return c;
+}
+
+static char *write_text(const sereno_calibration *c, size_t *size) {
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    assert_true(calibration_write(c, file));
+    *size = (size_t)ftell(file);
+    char *text = malloc(*size + 1);
+    assert_non_null(text);
+    rewind(file);
+    assert_int_equal(fread(text, 1, *size, file), *size);
+    text[*size] = '\0';
+    fclose(file);
+    return text;
+}
+
+static void test_calibration_round_trip(void **state) {
+    (void)state;
+    sereno_calibration *c = make_calibration(), *again;
+    size_t size;
+    char *text = write_text(c, &size);
+    assert_ok(calibration_parse(text, size, &again, err));
+    sereno_calibration_summary s = sereno_calibration_describe(again);
+    assert_int_equal(s.n_baselines, c->n_baselines);
+    for (int32_t i = 0; i < s.n_baselines; i++) {
+        assert_memory_equal(&s.baselines[i], &c->baselines[i], sizeof c->baselines[i]);
+    }
+    assert_string_equal(again->identity, "a machine");
+    assert_string_equal(s.remark, "a remark, with commas");
+    assert_true(s.probe_ns == 210.5 && s.probe_slope == 0.75 && !s.quiet);
+    sereno_calibration_close(&again);
+    for (size_t n = 0; n < size; n++) { /* cut anywhere it is none */
+        assert_int_equal(calibration_parse(text, n, &again, NULL), SERENO_ERR_FORMAT);
+        assert_null(again);
+    }
+    free(text);
+    sereno_calibration_close(&c);
+}
+
+static void test_damaged_calibrations(void **state) {
+    (void)state;
+#define HEAD "sereno-calibration 1\nid\nquiet\n\n"
+    const struct {
+        const char *text;
+        int status;
+    } cases[] = {
+        {HEAD "probe 0 0\nrows 0\n", SERENO_OK},
+        {HEAD "probe 0 0\nrows 1\n0 1 1 0 0 5 0.5\n", SERENO_OK},
+        {"sereno-calibration 2\nid\nquiet\n\nprobe 0 0\nrows 0\n", SERENO_ERR_FORMAT},
+        {HEAD "probe nan 0\nrows 0\n", SERENO_ERR_FORMAT},
+        {HEAD "probe inf 0\nrows 0\n", SERENO_ERR_FORMAT},
+        {HEAD "probe -1 0\nrows 0\n", SERENO_ERR_FORMAT},
+        {HEAD "probe 1e999 0\nrows 0\n", SERENO_ERR_FORMAT},
+        {HEAD "probe 0 0\nrows 1000000\n", SERENO_ERR_FORMAT},
+        {HEAD "probe 0 0\nrows 99999999999999999999\n", SERENO_ERR_FORMAT},
+        {HEAD "probe 0 0\nrows 0\nmore\n", SERENO_ERR_FORMAT},
+        {HEAD "probe 0 0\nrows 1\n3 1 1 0 0 5 0.5\n", SERENO_ERR_FORMAT},
+        {HEAD "probe 0 0\nrows 1\n0 129 1 0 0 5 0.5\n", SERENO_ERR_FORMAT},
+        {HEAD "probe 0 0\nrows 1\n0 1 1 1 0 5 0.5\n", SERENO_ERR_FORMAT},
+        {HEAD "probe 0 0\nrows 1\n0 1 1 0 6 5 0.5\n", SERENO_ERR_FORMAT},
+        {HEAD "probe 0 0\nrows 1\n0 1 1 0 0 -5 0.5\n", SERENO_ERR_FORMAT},
+        {HEAD "probe 0 0\nrows 1\n0 1 1 0 0  5 0.5\n", SERENO_ERR_FORMAT},
+        {HEAD "probe 0 0\nrows 2\n0 1 2 1 0 5 0.5\n0 1 2 0 0 5 0.5\n", SERENO_ERR_FORMAT}, /* out of order */
+        {HEAD "probe 0 0\nrows 2\n0 1 2 0 0 5 0.5\n0 1 2 0 0 5 0.5\n", SERENO_ERR_FORMAT}, /* twice */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        sereno_calibration *c;
+        sereno_error err = {0};
+        int status = calibration_parse(cases[i].text, strlen(cases[i].text), &c, &err);
+        if (status != cases[i].status) fail_msg("case %zu: %d, %s", i, status, err.message);
+        assert_true((c != NULL) == (status == SERENO_OK));
+        sereno_calibration_close(&c);
+    }
+    sereno_calibration *c;
+    assert_int_equal(calibration_parse("a\0b", 3, &c, NULL), SERENO_ERR_FORMAT);
+}
+
+static void test_calibration_files(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, NULL);
+    sereno_calibration *c = make_calibration(), *again;
+    const char *path = temporary_path("calibration");
+    sereno_error err = {0};
+    assert_int_equal(sereno_calibration_load(path, &b.target.base, NULL, &again, &err), SERENO_ERR_IO);
+    assert_int_equal(sereno_calibration_save(c, path, &err), SERENO_OK);
+    assert_int_equal(sereno_calibration_load(path, &b.target.base, NULL, &again, &err), SERENO_ERR_INVALID);
+    assert_null(again);
+    calibration_identify(&b.target.base, NULL, 0, c->identity);
+    assert_int_equal(sereno_calibration_save(c, path, &err), SERENO_OK); /* in the place of the other */
+    assert_int_equal(sereno_calibration_load(path, &b.target.base, NULL, &again, &err), SERENO_OK);
+    sereno_calibration_close(&again);
+    /* Another pair, other threads. */
+    assert_int_equal(sereno_calibration_load(path, &b.target.base, &b.draft.base, &again, &err), SERENO_ERR_INVALID);
+    b.target.info.n_threads = 2;
+    assert_int_equal(sereno_calibration_load(path, &b.target.base, NULL, &again, &err), SERENO_ERR_INVALID);
+    remove(path);
+    sereno_calibration_close(&c);
+    close_bench(&b);
+}
+
+static void test_sensor_of_a_calibration(void **state) {
+    (void)state;
+    bench b;
+    sereno_calibration *c = make_calibration();
+    open_bench(&b, c);
+    /* From the first sample on, even if there is nothing but contention. */
+    *faults() = 0;
+    run_passes(&b, SERENO_PLAN_VERIFY, 8, 1, 1.5);
+    double stretch = run_passes(&b, SERENO_PLAN_VERIFY, 8, 100, 1.5);
+    assert_true(stretch > 1.45 && stretch < 1.6);
+    assert_true(report(&b, SERENO_PLAN_VERIFY, 8, 0, 100).stretch_slope == c->baselines[2 * SUBGRAPHS].slope);
+    assert_true(report(&b, SERENO_PLAN_DRAFT, 1, 0, 100).stretch_slope == c->baselines[0].slope);
+    /* 5 tokens run by the plan for 8. */
+    double five = run_passes(&b, SERENO_PLAN_VERIFY, 5, 1, 1500.0 / 1800);
+    assert_true(five > 0.98 && five < 1.06);
+    assert_true(report(&b, SERENO_PLAN_VERIFY, 5, 0, 90).stretch_slope == c->baselines[2 * SUBGRAPHS].slope);
+    /* A plan for another context, whose subgraphs have other numbers. */
+    sereno_boundary at = {.plan = SERENO_PLAN_VERIFY,
+                          .batch = 8,
+                          .kind = SERENO_SUBGRAPH_HEAD,
+                          .subgraph = 19,
+                          .n_subgraphs = 20,
+                          .wall_ns = 400000,
+                          .now_ns = b.now_ns += ms};
+    assert_float_equal(sereno_sensor_read(b.sensor, &at).stretch, 2, 0.01);
+    close_bench(&b);
+    for (int32_t i = 0; i < c->n_baselines; i++) { /* slopes alone */
+        c->baselines[i].us = 0;
+    }
+    open_bench(&b, c);
+    assert_true(isnan(run_passes(&b, SERENO_PLAN_VERIFY, 8, 1, 1)));
+    assert_true(report(&b, SERENO_PLAN_VERIFY, 8, 0, 100).stretch_slope == c->baselines[2 * SUBGRAPHS].slope);
+    close_bench(&b);
+    sereno_calibration_close(&c);
+}
+
+/* Whatever a boundary says: no crash, nothing but ratios above zero or NaN. */
+static void test_odd_boundaries(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, NULL);
+    rng r = {test_seed()};
+    for (int i = 0; i < 100000; i++) {
+        const uint64_t times[] = {0, 1, UINT64_MAX, b.now_ns, b.now_ns + rng_below(&r, 1000000)};
+        sereno_boundary at = {.plan = (sereno_plan_kind)rng_below(&r, 3),
+                              .kind = (sereno_subgraph_kind)rng_below(&r, 6),
+                              .subgraph = (int32_t)rng_below(&r, 30) - 5,
+                              .n_subgraphs = (int32_t)rng_below(&r, 30) - 2,
+                              .batch = (int32_t)rng_below(&r, 140) - 5,
+                              .wall_ns = times[rng_below(&r, 5)],
+                              .now_ns = times[rng_below(&r, 5)],
+                              .slept_ns = times[rng_below(&r, 5)] * rng_below(&r, 2),
+                              .cpu_ns = times[rng_below(&r, 5)],
+                              .run_delay_ns = times[rng_below(&r, 5)],
+                              .sample_age_ns = times[rng_below(&r, 5)]};
+        sereno_signals s = sereno_sensor_read(b.sensor, &at);
+        assert_true(isnan(s.stretch) || (s.stretch > 0 && s.stretch_slope > 0));
+        assert_true(isnan(s.probe) || (s.probe > 0 && s.probe_slope > 0));
+        assert_true(isnan(s.run_delay) || (s.run_delay >= 0 && s.run_delay <= 1));
+        b.now_ns += rng_below(&r, 1000000);
+    }
+    close_bench(&b);
+}
+
+static void test_reading_allocates_nothing(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, NULL);
+    uint64_t before = counted()->n;
+    run_passes(&b, SERENO_PLAN_VERIFY, 3, 100, 1);
+    assert_int_equal(counted()->n, before);
+    close_bench(&b);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_baseline_settles_low),
+        cmocka_unit_test(test_baseline_starts_at_the_lowest),
+        cmocka_unit_test(test_baseline_forgets_contention),
+        cmocka_unit_test(test_baseline_is_not_raised_by_bursts),
+        cmocka_unit_test(test_baseline_rises_slowly),
+        cmocka_unit_test(test_baseline_after_a_pause),
+        cmocka_unit_test(test_guesses),
+        cmocka_unit_test(test_table_keeps_and_evicts),
+        cmocka_unit_test(test_table_refuses_what_is_no_key),
+        cmocka_unit_test(test_stretch_is_time_over_baseline),
+        cmocka_unit_test(test_first_sample_is_none),
+        cmocka_unit_test(test_no_lock_in),
+        cmocka_unit_test(test_neighbours),
+        cmocka_unit_test(test_page_faults_are_dropped),
+        cmocka_unit_test(test_deschedules_are_dropped),
+        cmocka_unit_test(test_sleeps_have_no_stretch),
+        cmocka_unit_test(test_probe_keeps_its_share),
+        cmocka_unit_test(test_probe_is_latency_over_baseline),
+        cmocka_unit_test(test_probe_reads_ahead),
+        cmocka_unit_test(test_real_probe),
+        cmocka_unit_test(test_calibration_round_trip),
+        cmocka_unit_test(test_damaged_calibrations),
+        cmocka_unit_test(test_calibration_files),
+        cmocka_unit_test(test_sensor_of_a_calibration),
+        cmocka_unit_test(test_odd_boundaries),
+        cmocka_unit_test(test_reading_allocates_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
