@@ -286,7 +286,7 @@ class CommandLines(Case):
         self.misused("-m", tiny_model(), "-i", "--json", words=("-i", "--json"))
         self.misused("-m", tiny_model(), "-p", "hi", "--raw", "--system", "x", words=("--raw", "--system"))
         self.misused("-m", tiny_model(), "-p", "hi", "--stop", "", words=("--stop",))
-        self.misused("-m", tiny_model(), "-p", "hi", *["--stop", "x"] * 17, words=("--stop", "16"))
+        self.misused("-m", tiny_model(), "-p", "hi", *["--stop", "x"] * 65, words=("--stop", "64"))
 
     def test_missing_files(self):
         for command in (("run", "-m", tiny_model()), ("tokenize", "-m", tiny_model())):
