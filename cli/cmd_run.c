@@ -9,6 +9,7 @@
 #include "cpu.h"
 #include "draft_options.h"
 #include "errors.h"
+#include "governor_options.h"
 #include "interrupt.h"
 #include "machine_options.h"
 #include "process.h"
@@ -24,6 +25,7 @@ typedef struct run_options {
     common_options common;
     machine_options machine;
     draft_options draft;
+    governor_options governor;
     const char *model, *prompt, *file, *system;
     bool interactive, raw, own_session;
     int32_t n_predict, n_ctx;
@@ -41,6 +43,7 @@ typedef struct run {
     const sereno_tokenizer *tokenizer;
     sereno_engine *engine;
     opened_draft draft;
+    opened_governor governor;
     sereno_generator *generator;
     sereno_chat_template chat;
     bool chats; /* text is wrapped as a chat */
@@ -58,7 +61,8 @@ static void default_options(run_options *o) {
     *o = (run_options){.n_predict = 512,
                        .sampler = sereno_sampler_defaults(),
                        .machine = machine_defaults(),
-                       .draft = draft_defaults()};
+                       .draft = draft_defaults(),
+                       .governor = governor_defaults()};
 }
 
 static int check_options(const command_line *cl, run *r) {
@@ -157,6 +161,9 @@ static int load(run *r) {
     r->tokenizer = sereno_model_tokenizer(r->model);
     int code = load_draft(r);
     if (code) return code;
+    if (governor_open_for(&o->governor, r->engine, r->draft.engine, &r->governor, &r->err) != 0) {
+        return fail(&r->diag, &r->err);
+    }
     choose_chat(r);
     r->load_ms = (double)(sereno_now_ns(sereno_clock_system()) - start) / 1e6;
     const sereno_model_info *m = sereno_model_describe(r->model);
@@ -204,6 +211,7 @@ static int generate(run *r, sereno_generation *g) {
         .on_text = on_text,
         .on_prefill = on_prefill,
         .ctx = r,
+        .governing = governor_governing(&r->governor),
     };
     progress_begin(&r->bar, "reading the prompt", !o->common.json);
     int status = sereno_generate(r->generator, &request, g, &r->err);
@@ -233,12 +241,14 @@ static json_t *json_settings(const run *r) {
         json_array_append_new(stops, json_string(r->options->stops.items[i]));
     }
     const draft_options *draft = &r->options->draft;
-    return json_pack("{s:i, s:o, s:i, s:o, s:o, s:s, s:o, s:s, s:o, s:o, s:o, s:b}", "n_predict", r->options->n_predict,
-                     "temperature", json_float(s->temperature), "top_k", s->top_k, "top_p", json_float(s->top_p),
-                     "min_p", json_float(s->min_p), "seed", seed, "stop", stops, "strategy",
+    return json_pack("{s:i, s:o, s:i, s:o, s:o, s:s, s:o, s:s, s:o, s:o, s:o, s:b, s:s, s:o}", "n_predict",
+                     r->options->n_predict, "temperature", json_float(s->temperature), "top_k", s->top_k, "top_p",
+                     json_float(s->top_p), "min_p", json_float(s->min_p), "seed", seed, "stop", stops, "strategy",
                      strategy_names[draft->strategy], "draft", json_name(draft_name(draft, &r->draft)), "draft_max",
                      draft->length >= 0 ? json_integer(draft->length) : json_null(), "batch",
-                     draft->batch > 0 ? json_integer(draft->batch) : json_null(), "chat", r->chats);
+                     draft->batch > 0 ? json_integer(draft->batch) : json_null(), "chat", r->chats, "policy",
+                     policy_names[r->options->governor.policy], "governor",
+                     json_governor_settings(&r->options->governor));
 }
 
 static void report_json(const run *r, const sereno_generation *g) {
@@ -259,13 +269,13 @@ static void report_json(const run *r, const sereno_generation *g) {
         json_pack("{s:f, s:f, s:f, s:f}", "weights_mib", (double)info->weight_bytes / mib, "draft_mib", draft_mib,
                   "kv_mib", (double)info->kv_bytes / mib, "rss_mib", (double)procfs_rss_bytes() / mib);
     const char *origin = sereno_model_describe(r->model)->origin;
-    print_json(json_pack("{s:i, s:s%, s:o, s:i, s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "schema_version",
+    print_json(json_pack("{s:i, s:s%, s:o, s:i, s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema_version",
                          SCHEMA_VERSION, "text", g->text.data ? g->text.data : "", g->text.size, "tokens", tokens,
                          "prompt_tokens", (int)r->history.n, "completion_tokens", (int)g->tokens.n, "finish_reason",
                          finish_names[g->finish], "target_origin", json_text(origin, strlen(origin)), "timings",
-                         timings, "speculation", json_speculation(&g->speculation, (int32_t)g->tokens.n), "memory",
-                         memory, "settings", json_settings(r), "environment",
-                         json_environment(&r->options->machine, info)));
+                         timings, "speculation", json_speculation(&g->speculation, (int32_t)g->tokens.n), "governor",
+                         json_governor(&r->options->governor, &r->governor), "memory", memory, "settings",
+                         json_settings(r), "environment", json_environment(&r->options->machine, info)));
 }
 
 static void report_text(const run *r, const sereno_generation *g) {
@@ -291,6 +301,7 @@ static void report_text(const run *r, const sereno_generation *g) {
     }
     note(&r->diag, "gap between tokens: p50 %.2f ms, p95 %.2f ms, p99 %.2f ms", g->itl_ms.p50, g->itl_ms.p95,
          g->itl_ms.p99);
+    governor_note(&r->diag, &r->options->governor, &r->governor);
 }
 
 /* ---- One prompt, or many ---- */
@@ -391,21 +402,25 @@ static int enter_session(run *r) {
 static int run_all(run *r) {
     interrupt_handle(on_interrupt, r);
     int code = read_prompt(r);
+    if (!code && governor_open_logs(&r->options->governor, &r->governor, &r->err) != 0) code = fail(&r->diag, &r->err);
     if (!code) code = load(r);
     if (code) return code;
     if (!r->options->interactive) return answer_once(r);
     return chat_loop(r);
 }
 
-static void close_run(run *r) {
+/* Returns the exit code: what a log did not take is an error, too. */
+static int close_run(run *r, int code) {
     interrupt_ignore();
     sereno_generator_close(&r->generator);
+    if (governor_close_opened(&r->governor, &r->err) != 0) code = fail(&r->diag, &r->err);
     draft_close_opened(&r->draft);
     sereno_engine_close(&r->engine);
     sereno_model_close(&r->model);
     sereno_tokens_free(&r->history);
     sereno_text_free(&r->prompt);
     diagnostics_close(&r->diag);
+    return code;
 }
 
 static const char examples[] =
@@ -436,7 +451,7 @@ int cmd_run(int argc, char **argv) {
         {OPTION_INT, "-n, --predict, --n-predict", "N", &o.n_predict,
          "at most N tokens of answer; default 512: long enough for most answers, short enough to wait for", 0, 1 << 24,
          NULL, NULL},
-        {OPTION_LIST, "--stop", "TEXT", &o.stops, "end before TEXT would be printed; may be given up to 16 times", 0, 0,
+        {OPTION_LIST, "--stop", "TEXT", &o.stops, "end before TEXT would be printed; may be given up to 64 times", 0, 0,
          NULL, NULL},
         {OPTION_HEADING, NULL, NULL, NULL, "how to choose tokens", 0, 0, NULL, NULL},
         SAMPLER_OPTIONS(o.sampler),
@@ -456,20 +471,22 @@ int cmd_run(int argc, char **argv) {
          "(most desktops), the idle class yields to other programs only so",
          0, 0, NULL, NULL},
         DRAFT_OPTIONS(o.draft),
+        GOVERNOR_OPTIONS(o.governor),
         COMMON_OPTIONS(o.common),
         {0},
     };
     const command_line cl = {"sereno run", "answer a prompt, or chat", "", examples, options};
     int n = options_parse(&cl, argc, argv, NULL, 0);
     if (n < 0) return n == PARSED_HELP ? 0 : EXIT_USAGE;
+    if (governor_help(&o.governor)) return 0;
     run r = {.options = &o};
     if (!diagnostics_open(&r.diag, &o.common, cl.command)) return EXIT_FAILED;
     if (!o.seed_given) o.sampler.seed = random_seed();
     int code = machine_check(&cl, &o.machine);
     if (!code) code = draft_check(&cl, &o.draft);
     if (!code) code = check_options(&cl, &r);
+    if (!code) code = governor_check(&cl, &r.diag, &o.governor);
     if (!code && o.own_session) code = enter_session(&r);
     if (!code) code = finish_output(&r.diag, run_all(&r));
-    close_run(&r);
-    return code;
+    return close_run(&r, code);
 }

@@ -40,17 +40,18 @@ static void print_wrapped(const char *text, int at) {
     }
 }
 
-static void print_option(const option *o) {
-    if (o->kind == OPTION_HEADING) {
-        printf("\n%s\n", o->help);
-        return;
-    }
-    int at = printf("  %s%s%s", o->names, o->value ? " " : "", o->value ? o->value : "");
+void options_explain(const char *name, const char *value, const char *help) {
+    int at = printf("  %s%s%s", name, value ? " " : "", value ? value : "");
     if (at >= HELP_INDENT) {
         putchar('\n');
         at = 0;
     }
-    print_wrapped(o->help, at);
+    print_wrapped(help, at);
+}
+
+static void print_option(const option *o) {
+    if (o->kind == OPTION_HEADING) printf("\n%s\n", o->help);
+    else options_explain(o->names, o->value, o->help);
 }
 
 static void print_help(const command_line *cl) {
@@ -59,8 +60,7 @@ static void print_help(const command_line *cl) {
     for (const option *o = cl->options; o->help; o++) {
         print_option(o);
     }
-    printf("  -h, --help");
-    print_wrapped("this text", (int)strlen("  -h, --help"));
+    options_explain("-h, --help", NULL, "this text");
     if (cl->examples) printf("\nexamples:\n%s", cl->examples);
     puts("\nexit codes: 0 success, 1 failure, 2 wrong usage, 130 interrupted");
 }

@@ -20,7 +20,7 @@ typedef enum option_kind {
     OPTION_HEADING, /* no option: a line of --help */
 } option_kind;
 
-enum { OPTION_LIST_MAX = 16, OPTION_NUMBERS_MAX = 32 };
+enum { OPTION_LIST_MAX = 64, OPTION_NUMBERS_MAX = 32 };
 
 typedef struct option_list {
     const char *items[OPTION_LIST_MAX];
@@ -59,6 +59,9 @@ enum { PARSED_HELP = -1, PARSED_WRONG = -2 };
  * PARSED_WRONG after an error was printed to stderr; PARSED_HELP after --help was printed to stdout.
  */
 int options_parse(const command_line *cl, int argc, char **argv, const char **positional, int max);
+
+/* Prints a row as --help does; value may be NULL. */
+void options_explain(const char *name, const char *value, const char *help);
 
 /* "sereno run: message" to stderr and EXIT_USAGE. */
 int usage_error(const command_line *cl, const char *format, ...) __attribute__((format(printf, 2, 3)));

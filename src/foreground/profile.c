@@ -3,7 +3,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include "errors.h"
 #include "folder.h"
 #include "hash.h"
+#include "ini.h"
 #include "output_file.h"
 #include "philox.h"
 #include "sereno/file.h"
@@ -76,78 +76,52 @@ static bool is_name(const char *text) {
 
 /* ---- Reading ---- */
 
-enum { LINE_MAX_BYTES = 512 };
-
 typedef struct parser {
     profile *out;
-    const char *section; /* of the table; NULL before the first */
-    int line;
     int seen_at[N_KEYS]; /* line of each key, 0: not yet */
-    sereno_error *err;
 } parser;
 
-static int wrong(const parser *p, const char *format, ...) SERENO_PRINTF(2, 3);
-
-static int wrong(const parser *p, const char *format, ...) {
-    char what[SERENO_ERROR_MESSAGE_BYTES];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(what, sizeof what, format, args);
-    va_end(args);
-    utf8_make_printable(what);
-    return err_set(p->err, SERENO_ERR_FORMAT, "line %d: %s", p->line, what);
-}
-
-/* Cuts blanks at both ends, in place. */
-static char *trimmed(char *text) {
-    static const char blanks[] = " \t\r";
-    text += strspn(text, blanks);
-    for (size_t n = strlen(text); n > 0 && strchr(blanks, text[n - 1]); n--) {
-        text[n - 1] = '\0';
-    }
-    return text;
-}
-
-static int begin_section(parser *p, const char *name) {
+static int on_section(void *ctx, const char *name, sereno_error *err) {
+    (void)ctx;
     char known[128] = "";
     for (int i = 0; i < N_KEYS; i++) {
-        if (strcmp(keys[i].section, name) == 0) {
-            p->section = keys[i].section;
-            return SERENO_OK;
-        }
+        if (strcmp(keys[i].section, name) == 0) return SERENO_OK;
         if (i == 0 || strcmp(keys[i].section, keys[i - 1].section) != 0) err_list(known, sizeof known, keys[i].section);
     }
-    return wrong(p, "there is no section [%s]; there are %s", name, known);
+    return err_set(err, SERENO_ERR_FORMAT, "there is no section [%s]; there are %s", name, known);
 }
 
-static int set_number(const parser *p, const key_row *row, const char *value) {
+static int set_number(const parser *p, const key_row *row, const char *value, sereno_error *err) {
     char *end;
     errno = 0;
     double number = row->kind == KEY_INT ? (double)strtoll(value, &end, 10) : strtod(value, &end);
     if (end == value || *end || isnan(number)) {
-        return wrong(p, "'%s' needs a%s number, not '%s'", row->key, row->kind == KEY_INT ? " whole" : "", value);
+        return err_set(err, SERENO_ERR_FORMAT, "'%s' needs a%s number, not '%s'", row->key,
+                       row->kind == KEY_INT ? " whole" : "", value);
     }
     if (number < row->low || number > row->high) {
-        return wrong(p, "'%s' is %s; %g to %.10g is allowed", row->key, value, row->low, row->high);
+        return err_set(err, SERENO_ERR_FORMAT, "'%s' is %s; %g to %.10g is allowed", row->key, value, row->low,
+                       row->high);
     }
     if (row->kind == KEY_INT) *(int32_t *)field_of(p->out, row) = (int32_t)number;
     else *(float *)field_of(p->out, row) = (float)number;
     return SERENO_OK;
 }
 
-static int set_value(const parser *p, const key_row *row, const char *value) {
+static int set_value(const parser *p, const key_row *row, const char *value, sereno_error *err) {
     size_t size = strlen(value);
     if (row->kind == KEY_NAME) {
         if (!is_name(value)) {
-            return wrong(p, "'%s' is '%s'; 1 to %d of a-z, 0-9 and - are allowed", row->key, value,
-                         PROFILE_NAME_MAX - 1);
+            return err_set(err, SERENO_ERR_FORMAT, "'%s' is '%s'; 1 to %d of a-z, 0-9 and - are allowed", row->key,
+                           value, PROFILE_NAME_MAX - 1);
         }
         memcpy(field_of(p->out, row), value, size + 1);
         return SERENO_OK;
     }
-    if (row->kind != KEY_TEXT) return set_number(p, row, value);
+    if (row->kind != KEY_TEXT) return set_number(p, row, value, err);
     if (size >= sizeof p->out->about) {
-        return wrong(p, "'%s' has %zu bytes; 0 to %zu are allowed", row->key, size, sizeof p->out->about - 1);
+        return err_set(err, SERENO_ERR_FORMAT, "'%s' has %zu bytes; 0 to %zu are allowed", row->key, size,
+                       sizeof p->out->about - 1);
     }
     char *about = field_of(p->out, row);
     memcpy(about, value, size + 1);
@@ -155,48 +129,25 @@ static int set_value(const parser *p, const key_row *row, const char *value) {
     return SERENO_OK;
 }
 
-static int parse_key(parser *p, char *text) {
-    char *equals = strchr(text, '=');
-    if (!equals) return wrong(p, "'%s' is neither 'key = value' nor '[section]' nor '# comment'", text);
-    *equals = '\0';
-    const char *key = trimmed(text), *value = trimmed(equals + 1);
-    if (!p->section) return wrong(p, "'%s' comes before the first [section]", key);
+static int on_key(void *ctx, const char *section, const char *key, const char *value, int line, sereno_error *err) {
+    parser *p = ctx;
     for (int i = 0; i < N_KEYS; i++) {
-        if (strcmp(keys[i].key, key) != 0 || strcmp(keys[i].section, p->section) != 0) continue;
-        if (p->seen_at[i]) return wrong(p, "'%s' was given in line %d already", key, p->seen_at[i]);
-        p->seen_at[i] = p->line;
-        return set_value(p, &keys[i], value);
+        if (strcmp(keys[i].key, key) != 0 || strcmp(keys[i].section, section) != 0) continue;
+        if (p->seen_at[i]) {
+            return err_set(err, SERENO_ERR_FORMAT, "'%s' was given in line %d already", key, p->seen_at[i]);
+        }
+        p->seen_at[i] = line;
+        return set_value(p, &keys[i], value, err);
     }
-    return wrong(p, "there is no key '%s' in [%s]", key, p->section);
-}
-
-static int parse_line(parser *p, const char *line, size_t size) {
-    char copy[LINE_MAX_BYTES];
-    if (size >= sizeof copy) return wrong(p, "the line has %zu bytes; 0 to %zu are allowed", size, sizeof copy - 1);
-    if (memchr(line, '\0', size)) return wrong(p, "a zero byte: this is not text");
-    memcpy(copy, line, size);
-    copy[size] = '\0';
-    char *text = trimmed(copy);
-    size_t length = strlen(text);
-    if (length == 0 || *text == '#' || *text == ';') return SERENO_OK;
-    if (*text != '[') return parse_key(p, text);
-    if (text[length - 1] != ']') return wrong(p, "'%s' begins a section, but has no ] at its end", text);
-    text[length - 1] = '\0';
-    return begin_section(p, trimmed(text + 1));
+    return err_set(err, SERENO_ERR_FORMAT, "there is no key '%s' in [%s]", key, section);
 }
 
 int profile_parse(const char *name, const char *text, size_t size, profile *out, sereno_error *err) {
     profile parsed = standard_profile();
     if (is_name(name)) memcpy(parsed.name, name, strlen(name) + 1);
-    parser p = {.out = &parsed, .err = err};
-    for (size_t at = 0; at < size;) {
-        const char *end = memchr(text + at, '\n', size - at);
-        size_t length = end ? (size_t)(end - text) - at : size - at;
-        p.line++;
-        int status = parse_line(&p, text + at, length);
-        if (status) return status;
-        at += length + 1;
-    }
+    parser p = {.out = &parsed};
+    int status = ini_parse(text, size, &(ini_reader){on_section, on_key, &p}, err);
+    if (status) return status;
     if (!*parsed.name) {
         return err_set(err, SERENO_ERR_FORMAT, "'name' is missing in [profile], and the file's is not of a-z, 0-9, -");
     }
@@ -210,13 +161,8 @@ const char *const *profile_names(void) {
     return shipped_profile_names;
 }
 
-/* ${XDG_CONFIG_HOME:-~/.config}/sereno/profiles; false: there is no place for it. */
 static bool tuned_folder(char *out, size_t size) {
-    const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
-    bool given = config && *config;
-    if (!given && (!home || !*home)) return false;
-    int length = snprintf(out, size, "%s%s/sereno/profiles", given ? config : home, given ? "" : "/.config");
-    return length > 0 && (size_t)length < size;
+    return folder_config("profiles", out, size);
 }
 
 static bool tuned_path(const char *name, char *out, size_t size) {

@@ -19,6 +19,14 @@ bool folder_make(const char *path) {
     return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
 }
 
+bool folder_config(const char *name, char *out, size_t size) {
+    const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+    bool given = config && *config;
+    if (!given && (!home || !*home)) return false;
+    int length = snprintf(out, size, "%s%s/sereno/%s", given ? config : home, given ? "" : "/.config", name);
+    return length > 0 && (size_t)length < size;
+}
+
 static int by_name(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }

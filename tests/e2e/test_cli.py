@@ -24,7 +24,8 @@ OPTIONS = {
             "--raw": 0, "-n": 1, "--predict": 1, "--n-predict": 1, "--stop": 1, "--temp": 1, "--temperature": 1,
             "--top-k": 1, "--top-p": 1, "--min-p": 1, "-s": 1, "--seed": 1, "-m": 1, "--model": 1, "-c": 1,
             "--ctx-size": 1, "-t": 1, "--threads": 1, "--cpu": 1, "--sched": 1, "--activations": 1, "--strategy": 1,
-            "-md": 1, "--draft": 1, "--draft-fallback": 0, "--draft-max": 1, "--batch": 1, "--own-session": 0},
+            "-md": 1, "--draft": 1, "--draft-fallback": 0, "--draft-max": 1, "--batch": 1, "--own-session": 0,
+            "--policy": 1, "--gov": 1, "--config": 1, "--trace": 1, "--decisions": 1},
     "inspect": {"-m": 1, "--model": 1, "--tensors": 0},
     "tokenize": {"-m": 1, "--model": 1, "-f": 1, "--file": 1, "--no-parse-special": 0, "--no-bos": 0,
                  "--no-eos": 0, "--ids": 0},
@@ -37,6 +38,7 @@ RUN_KEYS = {
     "finish_reason": str, "target_origin": str,
     "timings": {"load_ms": float, "ttft_ms": float, "prefill_tok_s": float, "decode_tok_s": float, "tpot_ms": float,
                 "itl_ms": {"p50": float, "p95": float, "p99": float}},
+    "governor": dict,
     "memory": {"weights_mib": float, "draft_mib": float, "kv_mib": float, "rss_mib": float},
     "environment": {"isa": str, "threads": int, "sched": str, "sched_effective": bool, "own_session": bool, "cpu": str,
                     "version": str},
@@ -286,7 +288,7 @@ class CommandLines(Case):
         self.misused("-m", tiny_model(), "-i", "--json", words=("-i", "--json"))
         self.misused("-m", tiny_model(), "-p", "hi", "--raw", "--system", "x", words=("--raw", "--system"))
         self.misused("-m", tiny_model(), "-p", "hi", "--stop", "", words=("--stop",))
-        self.misused("-m", tiny_model(), "-p", "hi", *["--stop", "x"] * 17, words=("--stop", "16"))
+        self.misused("-m", tiny_model(), "-p", "hi", *["--stop", "x"] * 65, words=("--stop", "64"))
 
     def test_missing_files(self):
         for command in (("run", "-m", tiny_model()), ("tokenize", "-m", tiny_model())):

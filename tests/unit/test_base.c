@@ -6,6 +6,7 @@
 #include "errors.h"
 #include "half.h"
 #include "histogram.h"
+#include "ini.h"
 #include "philox.h"
 #include "rng.h"
 #include "samples.h"
@@ -185,6 +186,61 @@ static void test_errors_wrap(void **state) {
     assert_string_equal(err.message, "prompt 3: no such file");
 }
 
+/* ---- INI ---- */
+
+/* What a reader was told, a line each; refuses section "bad" and key "bad". */
+static int note_section(void *ctx, const char *name, sereno_error *err) {
+    char *told = ctx;
+    if (strcmp(name, "bad") == 0) return err_set(err, SERENO_ERR_INVALID, "no section\x1B");
+    size_t n = strlen(told);
+    snprintf(told + n, 1000 - n, "[%s]\n", name);
+    return SERENO_OK;
+}
+
+static int note_key(void *ctx, const char *section, const char *key, const char *value, int line, sereno_error *err) {
+    char *told = ctx;
+    if (strcmp(key, "bad") == 0) return err_set(err, SERENO_ERR_INVALID, "no key");
+    size_t n = strlen(told);
+    snprintf(told + n, 1000 - n, "%d %s.%s=%s\n", line, section, key, value);
+    return SERENO_OK;
+}
+
+static void test_ini_forms(void **state) {
+    (void)state;
+    char long_line[INI_LINE_BYTES_MAX + 3];
+    memset(long_line, '#', sizeof long_line - 1);
+    long_line[sizeof long_line - 1] = '\0';
+    const struct {
+        const char *text, *told;
+        int status;
+        const char *message;
+    } rows[] = {
+        {"", "", 0, NULL},
+        {"\r\n # x\n;y=1\n[ a ]\r\n\tk\t=  1 2 \r\nl=", "[a]\n5 a.k=1 2\n6 a.l=\n", 0, NULL},
+        {"[a]\nx = y = z # no comment\n[b]\n = v\n", "[a]\n2 a.x=y = z # no comment\n[b]\n4 b.=v\n", 0, NULL},
+        {"[]\nk=1", "[]\n2 .k=1\n", 0, NULL},
+        {"k = 1", "", SERENO_ERR_FORMAT, "line 1: 'k' comes before the first [section]"},
+        {"[a]\nk 1", "[a]\n", SERENO_ERR_FORMAT,
+         "line 2: 'k 1' is neither 'key = value' nor '[section]' nor '# comment'"},
+        {"\n[a", "", SERENO_ERR_FORMAT, "line 2: '[a' begins a section, but has no ] at its end"},
+        {"[", "", SERENO_ERR_FORMAT, "line 1: '[' begins a section, but has no ] at its end"},
+        {"[bad]\nk = 1", "", SERENO_ERR_INVALID, "line 1: no section?"},
+        {"[a]\nk = 1\nbad = 2\nl = 3", "[a]\n2 a.k=1\n", SERENO_ERR_INVALID, "line 3: no key"},
+        {long_line, "", SERENO_ERR_FORMAT, "line 1: the line has 513 bytes; 0 to 511 are allowed"},
+        {long_line + 2, "", 0, NULL},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char told[1000] = "";
+        sereno_error err = {0};
+        const ini_reader reader = {note_section, note_key, told};
+        assert_int_equal(ini_parse(rows[i].text, strlen(rows[i].text), &reader, &err), rows[i].status);
+        assert_string_equal(told, rows[i].told);
+        if (rows[i].message) assert_string_equal(err.message, rows[i].message);
+    }
+    const ini_reader reader = {note_section, note_key, NULL};
+    assert_int_equal(ini_parse("#a\0b", 4, &reader, NULL), SERENO_ERR_FORMAT);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_errors_wrap),
@@ -198,6 +254,7 @@ int main(void) {
         cmocka_unit_test(test_sample_quantiles),
         cmocka_unit_test(test_tensor_types),
         cmocka_unit_test(test_status_names),
+        cmocka_unit_test(test_ini_forms),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

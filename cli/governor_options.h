@@ -1,0 +1,91 @@
+/* Options about governing, and the governor that they ask for, with its sensor and its logs, opened. */
+#ifndef CLI_GOVERNOR_OPTIONS_H
+#define CLI_GOVERNOR_OPTIONS_H
+
+#include <jansson.h>
+
+#include "decisions.h"
+#include "options.h"
+#include "sereno/governor.h"
+#include "sereno/sensor.h"
+#include "support.h"
+#include "trace.h"
+
+enum { GOVERNOR_KEYS_MAX = 64 };
+
+typedef struct governor_options {
+    int32_t policy; /* a sereno_policy; of the command line until governor_check */
+    bool policy_given;
+    option_list settings; /* KEY=VALUE each */
+    const char *config, *trace, *decisions;
+    /* What governor_check makes of them. */
+    sereno_governor_params params;
+    bool set[GOVERNOR_KEYS_MAX]; /* by row of sereno_governor_keys: whether it was given, in a file or here */
+} governor_options;
+
+extern const char *const policy_names[]; /* by sereno_policy, NULL-terminated */
+
+/* clang-format off */
+#define GOVERNOR_OPTIONS(governor_)                                                                                 \
+    {OPTION_HEADING, NULL, NULL, NULL, "governor (gives the memory back when what is in front needs it)", 0, 0,     \
+     NULL, NULL},                                                                                                   \
+    {OPTION_CHOICE, "--policy", "NAME", &(governor_).policy,                                                        \
+     "throughput, balanced or ui-first: does not govern; gives the memory back in bursts and keeps most of the "    \
+     "speed; or leaves the model what the foreground does not want, down to its guarantee. Default balanced",       \
+     0, 0, policy_names, &(governor_).policy_given},                                                                \
+    {OPTION_LIST, "--gov", "KEY=VALUE", &(governor_).settings,                                                      \
+     "change a setting of the policy, many times if need be; --gov help lists them", 0, 0, NULL, NULL},             \
+    {OPTION_TEXT, "--config", "FILE", &(governor_).config,                                                          \
+     "read policy and settings from [governor] in FILE, policy = NAME and KEY = VALUE; what is given here goes "    \
+     "before. Default ${XDG_CONFIG_HOME:-~/.config}/sereno/sereno.ini, if it is there", 0, 0, NULL, NULL},          \
+    {OPTION_TEXT, "--trace", "FILE", &(governor_).trace,                                                            \
+     "write what ran and when to FILE, as trace events that ui.perfetto.dev opens; a megabyte or two a second",  \
+     0, 0, NULL, NULL},                                                                                             \
+    {OPTION_TEXT, "--decisions", "FILE", &(governor_).decisions,                                                    \
+     "write decisions to FILE, a line each: time_us event -> mode may_draft batch sleep_us score, but not those of " \
+     "subgraphs that decide the same as before", 0, 0, NULL, NULL}
+/* clang-format on */
+
+governor_options governor_defaults(void);
+
+/* Prints the settings when --gov help asks for them; whether it did. */
+bool governor_help(const governor_options *options);
+
+/* Reads the configuration and checks what needs no model. 0, or an exit code after an error was printed. */
+int governor_check(const command_line *cl, const diagnostics *diag, governor_options *options);
+
+/* A governor as asked for, with what it borrows. All zero is closed. Not to be moved while it is open. */
+typedef struct opened_governor {
+    sereno_calibration *calibration; /* NULL: it learns as it goes */
+    sereno_sensor *sensor;
+    sereno_governor *governor; /* NULL: nobody governs */
+    sereno_frame_hint *hint;   /* NULL: no foreground has said anything yet */
+    sereno_control control;
+    trace trace;
+    decisions decisions;
+} opened_governor;
+
+/* Opens the logs asked for: before a model is loaded, so that a wrong path costs no time. SERENO_ERR_IO names it. */
+int governor_open_logs(const governor_options *options, opened_governor *out, sereno_error *err);
+
+/* Opens sensor and governor for an engine and its draft (NULL: none), which are to be closed after them. Policy
+ * throughput has none, unless there is a log to fill: then one that only observes. */
+int governor_open_for(const governor_options *options, sereno_engine *target, sereno_engine *draft,
+                      opened_governor *out, sereno_error *err);
+
+/* For a request. */
+sereno_governing governor_governing(opened_governor *governor);
+
+/* Closes all. SERENO_ERR_IO: a log could not be written, and is named. */
+int governor_close_opened(opened_governor *governor, sereno_error *err);
+
+/* The "governor" object of an answer: of all since it was opened. null: nobody governs. */
+json_t *json_governor(const governor_options *options, const opened_governor *governor);
+
+/* The settings that were given, by name. */
+json_t *json_governor_settings(const governor_options *options);
+
+/* One line on what it did, with -v. */
+void governor_note(const diagnostics *diag, const governor_options *options, const opened_governor *governor);
+
+#endif
