@@ -9,6 +9,7 @@ static const command benches[] = {
     {"kernels", "rates of the products: instruction set, type, shape, batch", cmd_bench_kernels},
     {"decode", "tokens per second by strategy: plain, and speculation with any draft", cmd_bench_decode},
     {"corun", "what a foreground and an LLM do to each other, by strategy", cmd_bench_corun},
+    {"reaction", "how fast a governed run lets go of the memory, and how often for nothing", cmd_bench_reaction},
     {"passes", "whole passes of a model by batch, against what the machine could do", cmd_bench_passes},
     {0},
 };

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "bench_command.h"
+#include "calibration_place.h"
 #include "command.h"
 #include "corun.h"
 #include "corun_log.h"
@@ -72,7 +73,9 @@ typedef struct corun_bench {
     corun_runs runs;
     corun_log *log;
     char label[CORUN_STRATEGY_MAX + CORUN_FOREGROUND_MAX]; /* what the progress bar says */
-    sereno_engine *engine;                                 /* in the background's process alone */
+    /* In the background's process alone. */
+    sereno_engine *engine;
+    const sereno_calibration *calibrations[STRATEGIES_LIST_MAX]; /* of governed strategies; they live as long as it */
 } corun_bench;
 
 /* ---- Preparing ---- */
@@ -186,6 +189,43 @@ static void close_all(corun_bench *c) {
 
 /* ---- In the background's process ---- */
 
+/* Of a governed strategy: the calibration that is kept for its engines, else one made now, while no foreground runs. */
+static int calibrate_for(corun_bench *c, int number, sereno_error *err) {
+    sereno_engine *draft = c->strategies.engine.list[number].opened.speculation.draft;
+    char path[4096];
+    for (int i = 0; i < number; i++) {
+        bool same = c->calibrations[i] && c->strategies.engine.list[i].opened.speculation.draft == draft;
+        if (same) c->calibrations[number] = c->calibrations[i];
+    }
+    sereno_calibration *made = NULL;
+    if (!c->calibrations[number]) c->calibrations[number] = calibration_find(c->engine, draft);
+    if (c->calibrations[number]) return SERENO_OK;
+    bool shared = c->n_threads >= cpu_count(); /* there is no core left to disturb from: the sensor learns by itself */
+    if (shared) return SERENO_OK;
+    sereno_calibrate_options options = {.aggressor_cpu = c->foreground_cpu};
+    int status = sereno_calibrate(c->engine, draft, &options, &made, err);
+    c->calibrations[number] = made;
+    if (!status && calibration_place(c->engine, draft, 0, path, sizeof path)) {
+        sereno_calibration_save(made, path, NULL); /* where it cannot be kept it is made anew */
+    }
+    return status;
+}
+
+/* For all governed strategies that this process serves. */
+static int calibrate_all(corun_bench *c, const corun_strategy *like, sereno_error *err) {
+    int status = SERENO_OK;
+    for (int i = 0; i < c->strategies.n && !status; i++) {
+        const corun_strategy *s = &c->strategies.list[i];
+        if (s->kind->governed && background_serves(s, like)) status = calibrate_for(c, i, err);
+    }
+    return status;
+}
+
+static const sereno_calibration *calibration_of(void *ctx, int number) {
+    const corun_bench *c = ctx;
+    return c->calibrations[number];
+}
+
 static int open_engine(void *ctx, int first, sereno_engine **engine, sereno_error *err) {
     corun_bench *c = ctx;
     const corun_strategy *like = &c->strategies.list[first];
@@ -204,6 +244,7 @@ static int open_engine(void *ctx, int first, sereno_engine **engine, sereno_erro
                                NULL, NULL, err);
         if (status) err_set(err, status, "strategy '%s': %s", c->strategies.list[i].name, err->message);
     }
+    if (!status) status = calibrate_all(c, like, err);
     *engine = c->engine;
     return status;
 }
@@ -353,6 +394,7 @@ static int measure(corun_bench *c) {
     }
     background_wiring background = {.open = open_engine,
                                     .speculation = speculation_of,
+                                    .calibration = calibration_of,
                                     .ctx = c,
                                     .tokenizer = sereno_model_tokenizer(c->model),
                                     .synthetic = a->synthetic ? &c->synthetic : NULL,

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "calibration_place.h"
 #include "errors.h"
 #include "folder.h"
 #include "ini.h"
@@ -162,14 +163,6 @@ int governor_open_logs(const governor_options *o, opened_governor *out, sereno_e
     return status;
 }
 
-static sereno_governor_limits limits_of(const sereno_engine *target) {
-    enum { CONTEXT = 256 };
-    int32_t n_ctx = target->ops->info(target)->n_ctx, context = n_ctx < CONTEXT ? n_ctx : CONTEXT;
-    double plain_us = target->ops->pass_us(target, 1, context);
-    double prefill_us = target->ops->pass_us(target, SERENO_PREFILL_BATCH_MAX, context) / SERENO_PREFILL_BATCH_MAX;
-    return (sereno_governor_limits){.plain_tok_s = 1e6 / plain_us, .prefill_cost = fmin(prefill_us / plain_us, 1)};
-}
-
 static void on_decision(void *ctx, const sereno_event *event, const sereno_boundary *boundary,
                         const sereno_decision *decision) {
     opened_governor *g = ctx;
@@ -181,7 +174,8 @@ int governor_open_for(const governor_options *o, sereno_engine *target, sereno_e
                       sereno_error *err) {
     bool logs = out->trace.file.to || out->decisions.file.to;
     if (o->policy == SERENO_POLICY_THROUGHPUT && !logs) return SERENO_OK;
-    sereno_governor_limits limits = limits_of(target);
+    sereno_governor_limits limits = sereno_governor_limits_of(target);
+    out->calibration = calibration_find(target, draft);
     int status = sereno_sensor_open(target, draft, out->calibration, &out->sensor, err);
     if (!status) status = sereno_governor_open(&o->params, &limits, &out->governor, err);
     out->control = (sereno_control){.sensor = out->sensor,

@@ -26,7 +26,7 @@ typedef struct governor_options {
 extern const char *const policy_names[]; /* by sereno_policy, NULL-terminated */
 
 /* clang-format off */
-#define GOVERNOR_OPTIONS(governor_)                                                                                 \
+#define GOVERNOR_SETTINGS(governor_)                                                                                 \
     {OPTION_HEADING, NULL, NULL, NULL, "governor (gives the memory back when what is in front needs it)", 0, 0,     \
      NULL, NULL},                                                                                                   \
     {OPTION_CHOICE, "--policy", "NAME", &(governor_).policy,                                                        \
@@ -37,7 +37,9 @@ extern const char *const policy_names[]; /* by sereno_policy, NULL-terminated */
      "change a setting of the policy, many times if need be; --gov help lists them", 0, 0, NULL, NULL},             \
     {OPTION_TEXT, "--config", "FILE", &(governor_).config,                                                          \
      "read policy and settings from [governor] in FILE, policy = NAME and KEY = VALUE; what is given here goes "    \
-     "before. Default ${XDG_CONFIG_HOME:-~/.config}/sereno/sereno.ini, if it is there", 0, 0, NULL, NULL},          \
+     "before. Default ${XDG_CONFIG_HOME:-~/.config}/sereno/sereno.ini, if it is there", 0, 0, NULL, NULL}
+#define GOVERNOR_OPTIONS(governor_)                                                                                 \
+    GOVERNOR_SETTINGS(governor_),                                                                                   \
     {OPTION_TEXT, "--trace", "FILE", &(governor_).trace,                                                            \
      "write what ran and when to FILE, as trace events that ui.perfetto.dev opens; a megabyte or two a second",  \
      0, 0, NULL, NULL},                                                                                             \

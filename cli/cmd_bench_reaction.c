@@ -1,0 +1,287 @@
+/* sereno bench reaction. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench_command.h"
+#include "bench_reaction.h"
+#include "calibration_place.h"
+#include "command.h"
+#include "cpu.h"
+#include "decode_strategies.h"
+#include "draft_options.h"
+#include "errors.h"
+#include "governor_options.h"
+#include "machine_options.h"
+#include "sampler_options.h"
+
+enum { CURVE_MAX = 16, PROMPT_TOKENS_MAX = 64 };
+
+/* What the command line says. */
+typedef struct reaction_arguments {
+    common_options common;
+    machine_options machine;
+    draft_options draft;
+    governor_options governor;
+    const char *model, *synthetic, *curve;
+    int32_t foreground_cpu, period_ms;
+    float seconds;
+    bool hint;
+    sereno_sampler sampler;
+} reaction_arguments;
+
+/* One point of the trade-off. */
+typedef struct curve_point {
+    double burst_on;
+    reaction_result result;
+} curve_point;
+
+/* A bench: the parts wired together. */
+typedef struct reaction_bench {
+    const reaction_arguments *a;
+    bench_command b;
+    sereno_model *model;
+    sereno_engine *engine;
+    opened_draft draft;
+    sereno_calibration *calibration;
+    synthetic_acceptance synthetic;
+    sereno_tokens prompt;
+    curve_point points[CURVE_MAX];
+    int n_points;
+} reaction_bench;
+
+/* ---- Opening ---- */
+
+static int make_prompt(reaction_bench *r) {
+    static const char text[] = "Write a long story about a lighthouse keeper who learns to listen to the sea.";
+    sereno_chat_template chat = sereno_model_chat(r->model);
+    return append_user_turn(sereno_model_tokenizer(r->model), chat.kind == SERENO_CHAT_NONE ? NULL : &chat, NULL, text,
+                            strlen(text), &r->prompt, &r->b.err);
+}
+
+static int open_all(reaction_bench *r) {
+    const reaction_arguments *a = r->a;
+    sereno_error *err = &r->b.err;
+    char path[4096];
+    if (!model_path(a->model, path, sizeof path))
+        return err_set(err, SERENO_ERR_INVALID, "the model's path is too long");
+    int status = sereno_model_open(path, &r->model, err);
+    if (!status) status = make_prompt(r);
+    if (status) return status;
+    sereno_engine_options e = sereno_engine_defaults(r->model);
+    machine_apply(&a->machine, &e);
+    e.isa = machine_isa(NULL);
+    e.progress = bench_on_load;
+    e.progress_ctx = &r->b;
+    status = sereno_engine_open(r->model, &e, &r->engine, err);
+    if (!status) {
+        status = draft_open_for(&a->draft, machine_timing_folder(&a->machine), r->engine, r->model, bench_on_load,
+                                &r->b, &r->draft, err);
+    }
+    if (!status) calibration_find(r->engine, r->draft.speculation.draft, &r->calibration);
+    return status;
+}
+
+static void close_all(reaction_bench *r) {
+    sereno_calibration_close(&r->calibration);
+    draft_close_opened(&r->draft);
+    sereno_engine_close(&r->engine);
+    sereno_tokens_free(&r->prompt);
+    sereno_model_close(&r->model);
+}
+
+/* ---- Reporting ---- */
+
+static json_t *json_ms(double ms) {
+    return isfinite(ms) ? json_real(ms) : json_string("inf");
+}
+
+static json_t *json_times(const reaction_times *t) {
+    if (t->n == 0) return json_pack("{s:i, s:i}", "n", 0, "missed", 0);
+    return json_pack("{s:i, s:i, s:o, s:o, s:o}", "n", t->n, "missed", t->missed, "p50_ms", json_ms(t->p50_ms),
+                     "p95_ms", json_ms(t->p95_ms), "p99_ms", json_ms(t->p99_ms));
+}
+
+static double abandoned_share(int64_t drafted, int64_t abandoned) {
+    return share_of((double)abandoned, (double)(drafted + abandoned));
+}
+
+static json_t *json_point(const curve_point *p) {
+    const reaction_result *r = &p->result;
+    return json_pack("{s:f, s:o, s:o, s:o, s:i, s:f, s:f}", "burst_on", p->burst_on, "drafting",
+                     json_times(&r->drafting), "running", json_times(&r->running), "recovery", json_times(&r->recovery),
+                     "already_held_back", r->already, "abandoned_share_beside",
+                     abandoned_share(r->drafted, r->abandoned), "abandoned_share_quiet",
+                     abandoned_share(r->quiet_drafted, r->quiet_abandoned));
+}
+
+static void print_document(const reaction_bench *r) {
+    json_t *document = bench_document(), *points = json_array();
+    for (int i = 0; i < r->n_points; i++) {
+        json_array_append_new(points, json_point(&r->points[i]));
+    }
+    json_object_set_new(document, "hints", json_boolean(r->a->hint));
+    json_object_set_new(document, "calibrated", json_boolean(r->calibration != NULL));
+    json_object_set_new(document, "synthetic_acceptance", r->a->synthetic ? json_name(r->a->synthetic) : json_null());
+    json_object_set_new(document, "draft", json_name(draft_name(&r->a->draft, &r->draft)));
+    json_object_set_new(document, "period_ms", json_integer(r->a->period_ms));
+    json_object_set_new(document, "seconds", json_float(r->a->seconds));
+    json_object_set_new(document, "points", points);
+    print_json(document);
+}
+
+static void print_times(const reaction_times *t) {
+    if (t->n == 0) printf(" %20s", "-");
+    else printf(" %6.2f %6.2f %3d/%-3d", t->p50_ms, t->p95_ms, t->missed, t->n);
+}
+
+static void print_table(const reaction_bench *r) {
+    if (r->a->synthetic) printf("SYNTHETIC acceptance %s: the text is nonsense\n", r->a->synthetic);
+    printf("%s, draft %s%s\n", r->calibration ? "calibrated" : "not calibrated (sereno calibrate)",
+           draft_name(&r->a->draft, &r->draft), r->a->hint ? ", with frame hints" : "");
+    printf("%8s %20s %20s %20s %18s\n", "", "reaction, drafting", "reaction, any pass", "recovery", "drafts abandoned");
+    printf("%8s %20s %20s %20s %9s %8s\n", "burst_on", "p50 p95 ms missed", "p50 p95 ms missed", "p50 p95 ms missed",
+           "quiet", "beside");
+    for (int i = 0; i < r->n_points; i++) {
+        const reaction_result *p = &r->points[i].result;
+        printf("%8.2f", r->points[i].burst_on);
+        print_times(&p->drafting);
+        print_times(&p->running);
+        print_times(&p->recovery);
+        printf(" %7.2f %% %6.1f %%\n", 100 * abandoned_share(p->quiet_drafted, p->quiet_abandoned),
+               100 * abandoned_share(p->drafted, p->abandoned));
+    }
+}
+
+/* ---- Measuring ---- */
+
+static int measure_point(reaction_bench *r, curve_point *p) {
+    const reaction_arguments *a = r->a;
+    sereno_governor_params params = a->governor.params;
+    double off_share = params.burst_off / params.burst_on;
+    params.burst_on = p->burst_on;
+    if (params.burst_on != a->governor.params.burst_on) params.burst_off = p->burst_on * off_share;
+    reaction_options o = {.engine = r->engine,
+                          .tokenizer = sereno_model_tokenizer(r->model),
+                          .speculation = r->draft.plain ? NULL : &r->draft.speculation,
+                          .synthetic = a->synthetic ? &r->synthetic : NULL,
+                          .calibration = r->calibration,
+                          .params = &params,
+                          .prompt = &r->prompt,
+                          .sampler = a->sampler,
+                          .foreground_cpu = a->foreground_cpu,
+                          .hints = a->hint,
+                          .period_ns = (uint64_t)a->period_ms * 1000000,
+                          .seconds = (double)a->seconds,
+                          .watch = bench_watch_of(&r->b)};
+    return bench_reaction(&o, &p->result, &r->b.err);
+}
+
+static int read_curve(const command_line *cl, reaction_bench *r) {
+    const reaction_arguments *a = r->a;
+    r->points[0].burst_on = a->governor.params.burst_on;
+    r->n_points = 1;
+    if (!a->curve) return 0;
+    const char *at = a->curve;
+    for (r->n_points = 0; r->n_points < CURVE_MAX; at++) {
+        char *end;
+        double value = strtod(at, &end);
+        if (end == at || !(value > 0 && value <= 2)) break;
+        r->points[r->n_points++].burst_on = value;
+        at = end;
+        if (*at == '\0') return 0;
+        if (*at != ',') break;
+    }
+    return usage_error(cl, "--curve is '%s'; up to %d values of burst_on, above 0 and up to 2, are needed", a->curve,
+                       CURVE_MAX);
+}
+
+static int run_bench(const command_line *cl, reaction_arguments *a) {
+    reaction_bench *r = calloc(1, sizeof *r);
+    if (!r) return EXIT_FAILED;
+    r->a = a;
+    int code = bench_begin(&r->b, &a->common, cl->command) ? 0 : EXIT_FAILED;
+    if (!code) code = governor_check(cl, &r->b.diag, &a->governor);
+    if (!code) code = read_curve(cl, r);
+    if (!code && a->synthetic) code = synthetic_parse(cl, a->synthetic, &r->synthetic);
+    if (code) {
+        free(r);
+        return code;
+    }
+    int status = open_all(r);
+    for (int i = 0; i < r->n_points && !status; i++) {
+        status = measure_point(r, &r->points[i]);
+    }
+    code = bench_measured(&r->b, status);
+    if (!code && a->common.json) print_document(r);
+    else if (!code) print_table(r);
+    close_all(r);
+    code = bench_end(&r->b, code);
+    free(r);
+    return code;
+}
+
+/* Another core than the LLM's, where it is known. */
+static void choose_cores(reaction_arguments *a) {
+    int cores[CPUS_MAX], n = cpu_list(cores, CPUS_MAX);
+    if (a->foreground_cpu >= 0 || n < 2) return;
+    a->foreground_cpu = cores[n - 1];
+    if (a->machine.n_cpus > 0) return;
+    for (int i = 0; i < n - 1; i++) {
+        a->machine.cpu_list[a->machine.n_cpus++] = cores[i];
+    }
+}
+
+int cmd_bench_reaction(int argc, char **argv) {
+    reaction_arguments a = {.machine = machine_defaults(),
+                            .draft = draft_defaults(),
+                            .governor = governor_defaults(),
+                            .foreground_cpu = -1,
+                            .period_ms = 50,
+                            .seconds = 10,
+                            .sampler = sereno_sampler_defaults()};
+    a.sampler.seed = 1;
+    a.governor.policy = SERENO_POLICY_UI_FIRST; /* the one that reacts to all bursts */
+    const option options[] = {
+        {OPTION_HEADING, NULL, NULL, NULL, "what to measure", 0, 0, NULL, NULL},
+        {OPTION_TEXT, "-m, --model", "PATH", &a.model,
+         "GGUF file; default $SERENO_MODEL, else the model that tools/get-model fetched", 0, 0, NULL, NULL},
+        {OPTION_FLAG, "--hint", NULL, &a.hint, "the foreground says when it begins and ends, by frame hints", 0, 0,
+         NULL, NULL},
+        {OPTION_INT, "--period-ms", "N", &a.period_ms, "of streaming, and of silence, in turn; default 50", 1, 10000,
+         NULL, NULL},
+        {OPTION_FLOAT, "--seconds", "S", &a.seconds, "of each run; there are two for a point of the curve; default 10",
+         0.1, 3600, NULL, NULL},
+        {OPTION_TEXT, "--curve", "LIST", &a.curve,
+         "values of burst_on, separated by commas: reaction against false alarms; default: that of the settings", 0, 0,
+         NULL, NULL},
+        {OPTION_TEXT, "--synthetic-acceptance", "RATES", &a.synthetic, "accept by chance, as for sereno bench decode",
+         0, 0, NULL, NULL},
+        {OPTION_SEED, "-s, --seed", "N", &a.sampler.seed, "of the first answer; default 1", 0, 0, NULL, NULL},
+        GOVERNOR_SETTINGS(a.governor),
+        {OPTION_HEADING, NULL, NULL, NULL, "machine", 0, 0, NULL, NULL},
+        {OPTION_INT, "--foreground-cpu", "N", &a.foreground_cpu,
+         "core of the foreground; default the last one, and the LLM keeps off it", 0, CPUS_MAX - 1, NULL, NULL},
+        MACHINE_OPTIONS(a.machine),
+        DRAFT_OPTIONS(a.draft),
+        COMMON_OPTIONS(a.common),
+        {0},
+    };
+    const command_line cl = {
+        "sereno bench reaction", "how fast a governed run lets go of the memory, and takes it again", "",
+        "  sereno bench reaction -m big.gguf --draft small.gguf --synthetic-acceptance 0.7,0.65,0.6,0.55,0.5\n"
+        "  sereno bench reaction --draft self:int4 --curve 0.2,0.3,0.4,0.5,0.6 --json\n"
+        "  sereno bench reaction --draft self:int4 --hint\n"
+        "\nA foreground on another core streams memory for a period and sleeps for one, in turn. A reaction is\n"
+        "the time from an onset to the first boundary at which the governor let go (abandoned or forbade a\n"
+        "draft, slept, held); 'missed' is never before the burst ended, and counts as infinite. Recovery is the time\n"
+        "from a burst's end until nothing is held back. 'Quiet' is beside no foreground: false alarms.\n",
+        options};
+    int n = options_parse(&cl, argc, argv, NULL, 0);
+    if (n < 0) return n == PARSED_HELP ? 0 : EXIT_USAGE;
+    int code = machine_check(&cl, &a.machine);
+    if (!code) code = draft_check(&cl, &a.draft);
+    if (!code && governor_help(&a.governor)) return 0;
+    choose_cores(&a);
+    return code ? code : run_bench(&cl, &a);
+}
