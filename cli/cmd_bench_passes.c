@@ -8,12 +8,6 @@
 #include "machine_options.h"
 #include "utf8.h"
 
-static const char *const kind_names[PASSES_KINDS] = {
-    [SERENO_SUBGRAPH_QKV] = "qkv",           [SERENO_SUBGRAPH_ATTENTION] = "attention",
-    [SERENO_SUBGRAPH_ATTN_OUT] = "attn_out", [SERENO_SUBGRAPH_GATE_UP] = "gate_up",
-    [SERENO_SUBGRAPH_DOWN] = "down",         [SERENO_SUBGRAPH_HEAD] = "head",
-};
-
 /* What the command line says. */
 typedef struct passes_arguments {
     common_options common;
@@ -43,10 +37,10 @@ static json_t *json_samples(const pass_times *t) {
 static json_t *json_row(const passes_row *row) {
     json_t *shares = json_object();
     for (int k = 0; k < PASSES_KINDS; k++) {
-        json_object_set_new(shares, kind_names[k], json_number(row->time_share[k]));
+        json_object_set_new(shares, subgraph_names[k], json_number(row->time_share[k]));
     }
     json_object_set_new(shares, "other", json_number(other_share(row)));
-    json_t *subgraph = json_pack("{s:s, s:i, s:i}", "kind", kind_names[row->subgraph_kind], "index", row->subgraph,
+    json_t *subgraph = json_pack("{s:s, s:i, s:i}", "kind", subgraph_names[row->subgraph_kind], "index", row->subgraph,
                                  "of", row->n_subgraphs);
     return json_pack(
         "{s:i, s:f, s:f, s:o, s:f, s:f, s:f, s:f, s:o, s:o, s:o}", "batch", row->batch, "ms_p50", row->times.p50,
@@ -98,11 +92,11 @@ static void print_table(const passes_result *r, const passes_arguments *a, const
         if (row->ratio > 0) snprintf(ratio, sizeof ratio, "%.2f", row->ratio);
         printf("%5d %9.2f %9.2f %7s %13.1f %9.2f %8.0f%%   %.0f us, %s, %d of %d\n", row->batch, row->times.p50,
                row->times.p95, ratio, row->weights_gbs, row->limit_ms, 100 * row->share_of_limit,
-               row->subgraph_us_p95_max, kind_names[row->subgraph_kind], row->subgraph, row->n_subgraphs);
+               row->subgraph_us_p95_max, subgraph_names[row->subgraph_kind], row->subgraph, row->n_subgraphs);
     }
     printf("\ntime, %%  ");
     for (int k = 0; k < PASSES_KINDS; k++) {
-        printf(" %9s", kind_names[k]);
+        printf(" %9s", subgraph_names[k]);
     }
     printf(" %9s\n", "other");
     for (int i = 0; i < r->n_rows; i++) {

@@ -8,12 +8,14 @@ int cmd_bench_decode(int argc, char **argv);
 int cmd_bench_kernels(int argc, char **argv);
 int cmd_bench_memory(int argc, char **argv);
 int cmd_bench_passes(int argc, char **argv);
+int cmd_calibrate(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_check_exactness(int argc, char **argv);
 int cmd_convert(int argc, char **argv);
 int cmd_foreground(int argc, char **argv);
 int cmd_inspect(int argc, char **argv);
 int cmd_run(int argc, char **argv);
+int cmd_sense(int argc, char **argv);
 int cmd_tokenize(int argc, char **argv);
 
 typedef struct command {

@@ -10,6 +10,8 @@ static const command commands[] = {
     {"inspect", "show what is in a GGUF file", cmd_inspect},
     {"tokenize", "show the tokens of a text", cmd_tokenize},
     {"convert", "write a model with its weights in another type", cmd_convert},
+    {"calibrate", "learn what this machine is like when it is quiet, and how it feels contention", cmd_calibrate},
+    {"sense", "show how well contention is sensed, beside a foreground of known weight", cmd_sense},
     {"foreground", "make frames that can jank, to run something beside", cmd_foreground},
     {"bench", "measure memory, kernels and passes", cmd_bench},
     {"check", "prove on this machine what sereno promises", cmd_check},

@@ -90,6 +90,9 @@ static inline double share_of(double part, double whole) {
 json_t *json_number(double value);
 /* A setting as it was given: 0.7 and not 0.699999988. */
 json_t *json_float(float value);
+/* Names of plans and of what subgraphs do, by sereno_plan_kind and sereno_subgraph_kind. */
+extern const char *const plan_names[], *const subgraph_names[];
+
 /* Prints and releases a document, in order of insertion. Does not return if there is none: an error is printed. */
 void print_json(json_t *document);
 

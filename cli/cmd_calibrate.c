@@ -1,0 +1,215 @@
+/* sereno calibrate. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench_command.h"
+#include "calibration_place.h"
+#include "command.h"
+#include "cpu.h"
+#include "draft_options.h"
+#include "machine_options.h"
+
+enum { CORES_MAX = 1024, PATH_SIZE = 4096 };
+
+/* What the command line says. */
+typedef struct calibrate_arguments {
+    common_options common;
+    machine_options machine;
+    draft_options draft;
+    const char *model;
+    float seconds;
+    int32_t n_ctx, aggressor_cpu;
+} calibrate_arguments;
+
+/* A calibration: the parts wired together. */
+typedef struct calibrating {
+    const calibrate_arguments *a;
+    bench_command bench;
+    sereno_model *model;
+    sereno_engine *engine;
+    opened_draft draft;
+    bool shares; /* the aggressor has no core of its own unless a thread makes room */
+    char path[PATH_SIZE];
+} calibrating;
+
+/* ---- The machine ---- */
+
+static bool is_ours(const machine_options *m, int core) {
+    for (int i = 0; i < m->n_cpus; i++) {
+        if (m->cpu_list[i] == core) return true;
+    }
+    return false;
+}
+
+/* A core for the aggressor beside those of --cpu: -1 where the scheduler finds one by itself, or there is none. */
+static int find_free_core(const machine_options *m) {
+    int cores[CORES_MAX], n = cpu_list(cores, CORES_MAX);
+    for (int i = n - 1; i >= 0 && m->n_cpus > 0; i--) {
+        if (!is_ours(m, cores[i])) return cores[i];
+    }
+    return -1;
+}
+
+/* Whether the compute threads take every core that there is. To be asked before an engine takes its cores. */
+static bool takes_every_core(const calibrate_arguments *a) {
+    const machine_options *m = &a->machine;
+    return a->aggressor_cpu < 0 && m->n_threads >= cpu_count() && find_free_core(m) < 0;
+}
+
+/* ---- Output ---- */
+
+static json_t *json_baselines(const sereno_calibration_summary *s) {
+    json_t *rows = json_array();
+    for (int32_t i = 0; i < s->n_baselines; i++) {
+        const sereno_baseline *b = &s->baselines[i];
+        json_array_append_new(rows, json_pack("{s:s, s:i, s:i, s:i, s:s, s:f, s:f}", "plan", plan_names[b->plan],
+                                              "batch", b->batch, "subgraph", b->subgraph, "of", b->n_subgraphs, "kind",
+                                              subgraph_names[b->kind], "us", (double)b->us, "slope", (double)b->slope));
+    }
+    return rows;
+}
+
+static void print_document(const calibrating *c, const sereno_calibration_summary *s) {
+    json_t *document = bench_document();
+    json_object_set_new(document, "draft", json_name(draft_name(&c->a->draft, &c->draft)));
+    json_object_set_new(document, "baselines", json_baselines(s));
+    json_object_set_new(document, "quiet", json_boolean(s->quiet));
+    json_object_set_new(document, "remark", json_name(s->remark));
+    json_object_set_new(document, "probe",
+                        s->probe_ns > 0 ? json_pack("{s:f, s:f}", "ns", s->probe_ns, "slope", s->probe_slope)
+                                        : json_null());
+    json_object_set_new(document, "path", c->path[0] ? json_name(c->path) : json_null());
+    json_object_set_new(document, "environment", json_environment(&c->a->machine, c->engine->ops->info(c->engine)));
+    print_json(document);
+}
+
+/* A line for each plan and batch: the pass without attention, and the slope that weighs its subgraphs by their time. */
+static void print_table(const calibrating *c, const sereno_calibration_summary *s) {
+    puts("plan    batch  subgraphs  ms of products  slope");
+    for (int32_t i = 0; i < s->n_baselines;) {
+        const sereno_baseline *first = &s->baselines[i];
+        double us = 0, slope = 0, weight = 0;
+        for (; i < s->n_baselines && s->baselines[i].plan == first->plan && s->baselines[i].batch == first->batch;
+             i++) {
+            const sereno_baseline *b = &s->baselines[i];
+            if (b->kind == SERENO_SUBGRAPH_ATTENTION) continue;
+            double share = b->us > 0 ? (double)b->us : 1;
+            us += (double)b->us;
+            slope += share * (double)b->slope;
+            weight += share;
+        }
+        char ms[32] = "-";
+        if (us > 0) snprintf(ms, sizeof ms, "%.2f", us / 1000);
+        printf("%-7s %5d %10d %15s %6.2f\n", plan_names[first->plan], first->batch, first->n_subgraphs, ms,
+               share_of(slope, weight));
+    }
+    if (s->probe_ns > 0) printf("\nprobe: %.0f ns a load, slope %.2f\n", s->probe_ns, s->probe_slope);
+    if (c->path[0]) printf("kept in %s\n", c->path);
+}
+
+/* ---- The work ---- */
+
+static bool on_progress(void *ctx, uint64_t done, uint64_t total) {
+    calibrating *c = ctx;
+    bench_watch w = bench_watch_of(&c->bench);
+    watch_progress(&w, done, total);
+    return !watch_cancelled(&w);
+}
+
+static int open_engines(calibrating *c) {
+    const calibrate_arguments *a = c->a;
+    sereno_error *err = &c->bench.err;
+    sereno_engine_options e = sereno_engine_defaults(c->model);
+    machine_apply(&a->machine, &e);
+    e.isa = machine_isa(NULL);
+    e.progress = bench_on_load;
+    e.progress_ctx = &c->bench;
+    if (a->n_ctx > 0) e.n_ctx = a->n_ctx;
+    if (c->shares && e.n_threads > 1) e.n_threads--;
+    int status = sereno_engine_open(c->model, &e, &c->engine, err);
+    if (status) return status;
+    return draft_open_for(&a->draft, machine_timing_folder(&a->machine), c->engine, c->model, bench_on_load, &c->bench,
+                          &c->draft, err);
+}
+
+static int measure(calibrating *c) {
+    const calibrate_arguments *a = c->a;
+    sereno_error *err = &c->bench.err;
+    c->shares = takes_every_core(a);
+    sereno_calibrate_options o = {.seconds = (double)a->seconds,
+                                  .aggressor_cpu =
+                                      a->aggressor_cpu < 0 ? find_free_core(&a->machine) : a->aggressor_cpu,
+                                  .for_threads = a->machine.n_threads,
+                                  .progress = on_progress,
+                                  .ctx = c};
+    c->bench.activity = "calibrating";
+    sereno_calibration *calibration = NULL;
+    int status = open_engines(c);
+    if (!status) status = sereno_calibrate(c->engine, c->draft.engine, &o, &calibration, err);
+    bool kept = !status && calibration_place(c->engine, c->draft.engine, o.for_threads, c->path, sizeof c->path);
+    if (kept) status = sereno_calibration_save(calibration, c->path, err);
+    else c->path[0] = '\0';
+    int code = bench_measured(&c->bench, status);
+    if (code) goto end;
+    sereno_calibration_summary s = sereno_calibration_describe(calibration);
+    if (!kept) warn(&c->bench.diag, "there is no folder to keep it in: neither XDG_CACHE_HOME nor HOME is usable");
+    if (s.remark[0]) warn(&c->bench.diag, "%s", s.remark);
+    if (c->shares) {
+        warn(&c->bench.diag, "compute threads take every core, and what streams beside them needs one: %s",
+             a->machine.n_threads > 1 ? "slopes were measured with a thread fewer, baselines are learned in use"
+                                      : "it shared the only one, so slopes say little");
+    }
+    if (a->common.json) print_document(c, &s);
+    else print_table(c, &s);
+end:
+    sereno_calibration_close(&calibration);
+    return code;
+}
+
+static int run_calibration(const command_line *cl, calibrate_arguments *a) {
+    char path[PATH_SIZE];
+    if (machine_check(cl, &a->machine) || draft_check(cl, &a->draft)) return EXIT_USAGE;
+    if (!model_path(a->model, path, sizeof path)) return usage_error(cl, "the model's path is too long");
+    calibrating c = {.a = a};
+    if (!bench_begin(&c.bench, &a->common, cl->command)) return EXIT_FAILED;
+    int code = sereno_model_open(path, &c.model, &c.bench.err) ? fail_model(&c.bench.diag, a->model, &c.bench.err)
+                                                               : measure(&c);
+    draft_close_opened(&c.draft);
+    sereno_engine_close(&c.engine);
+    sereno_model_close(&c.model);
+    return bench_end(&c.bench, code);
+}
+
+int cmd_calibrate(int argc, char **argv) {
+    calibrate_arguments a = {
+        .machine = machine_defaults(), .draft = draft_defaults(), .seconds = 8, .aggressor_cpu = -1};
+    const option options[] = {
+        {OPTION_TEXT, "-m, --model", "PATH", &a.model,
+         "GGUF file; default $SERENO_MODEL, else the model that tools/get-model fetched", 0, 0, NULL, NULL},
+        {OPTION_INT, "-c, --ctx-size", "N", &a.n_ctx, "context in tokens; default 4096 or the model's, the smaller", 1,
+         1 << 24, NULL, NULL},
+        {OPTION_TEXT, "-md, --draft", "DRAFT", &a.draft.draft,
+         "calibrate this draft too: as in sereno run. Default ngram, which runs no model", 0, 0, NULL,
+         &a.draft.draft_given},
+        {OPTION_FLOAT, "--seconds", "S", &a.seconds,
+         "take so long at most; default 8. A quiet machine takes half of it", 1, 60, NULL, NULL},
+        {OPTION_INT, "--aggressor-cpu", "N", &a.aggressor_cpu,
+         "core of the thread that streams in every second round; default: one that compute threads do not use", 0, 4095,
+         NULL, NULL},
+        {OPTION_HEADING, NULL, NULL, NULL, "machine", 0, 0, NULL, NULL},
+        MACHINE_OPTIONS(a.machine),
+        COMMON_OPTIONS(a.common),
+        {0},
+    };
+    const command_line cl = {
+        "sereno calibrate", "learn what this machine is like when it is quiet, and how it feels contention", "",
+        "  sereno calibrate -m model.gguf --draft self:int4\n"
+        "  sereno calibrate --json | jq '.baselines[] | select(.kind == \"head\")'\n"
+        "\nMeasures passes of every batch, quiet and beside a thread that streams through memory, and keeps the\n"
+        "times and slopes for runs of this model with this draft and this many threads. It runs without one\n"
+        "too: baselines are then learned from what is seen, and slopes are those that ship.\n",
+        options};
+    int n = options_parse(&cl, argc, argv, NULL, 0);
+    if (n < 0) return n == PARSED_HELP ? 0 : EXIT_USAGE;
+    return run_calibration(&cl, &a);
+}

@@ -1,0 +1,190 @@
+/* sereno sense. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench_command.h"
+#include "bench_sense.h"
+#include "calibration_place.h"
+#include "command.h"
+#include "draft_options.h"
+#include "machine_options.h"
+
+static const char *const signal_names[SENSE_SIGNALS] = {
+    [SENSE_CS] = "cs", [SENSE_PROBE] = "probe", [SENSE_RUN_DELAY] = "run_delay", [SENSE_FUSED] = "fused"};
+
+/* What the command line says. */
+typedef struct sense_arguments {
+    common_options common;
+    machine_options machine;
+    draft_options draft;
+    const char *model;
+    float seconds;
+    int32_t batch, foreground_cpu;
+    uint64_t seed;
+} sense_arguments;
+
+/* A run: the parts wired together. */
+typedef struct sensing {
+    const sense_arguments *a;
+    bench_command bench;
+    sereno_model *model;
+    sereno_engine *engine;
+    opened_draft draft;
+    sereno_calibration *calibration; /* NULL: there is none */
+} sensing;
+
+/* NaN is what there was nothing of. */
+static json_t *json_known(double value) {
+    return isnan(value) ? json_null() : json_real(value);
+}
+
+static json_t *json_windows(const sense_result *r) {
+    json_t *windows = json_array();
+    for (int32_t i = 0; i < r->n_windows; i++) {
+        const sense_window *w = &r->windows[i];
+        json_t *row = json_pack("{s:f, s:f, s:o}", "duty", w->duty, "fg_latency_ns", w->fg_latency_ns, "fg_gbs",
+                                json_known(w->fg_gbs));
+        for (int k = 0; k < SENSE_SIGNALS; k++) {
+            json_object_set_new(row, signal_names[k], json_known(w->signal[k]));
+        }
+        json_array_append_new(windows, row);
+    }
+    return windows;
+}
+
+static void print_document(const sensing *s, const sense_result *r) {
+    const sense_arguments *a = s->a;
+    json_t *document = bench_document(), *signals = json_object();
+    for (int k = 0; k < SENSE_SIGNALS; k++) {
+        const sense_correlation *c = &r->of[k];
+        json_object_set_new(signals, signal_names[k],
+                            json_pack("{s:o, s:o, s:o}", "r_intensity", json_known(c->intensity), "r_fg_latency",
+                                      json_known(c->fg_latency), "r_fg_bandwidth", json_known(c->fg_bandwidth)));
+    }
+    const sereno_sensor_stats *t = &r->stats;
+    json_object_set_new(document, "draft", json_name(draft_name(&a->draft, &s->draft)));
+    json_object_set_new(document, "batch", json_integer(a->batch));
+    json_object_set_new(document, "seed", json_integer((json_int_t)a->seed));
+    json_object_set_new(document, "calibrated", json_boolean(s->calibration));
+    json_object_set_new(document, "window_ms", json_integer(SENSE_WINDOW_MS));
+    json_object_set_new(document, "passes", json_integer((json_int_t)r->passes));
+    json_object_set_new(document, "signals", signals);
+    json_object_set_new(document, "samples",
+                        json_pack("{s:I, s:I, s:I, s:I, s:f, s:f}", "stretches", (json_int_t)t->stretches, "probes",
+                                  (json_int_t)t->probes, "dropped_faults", (json_int_t)t->dropped_faults,
+                                  "dropped_delays", (json_int_t)t->dropped_delays, "probe_ms",
+                                  (double)t->probe_time_ns / 1e6, "probe_baseline_ns", t->probe_baseline_ns));
+    json_object_set_new(document, "windows", json_windows(r));
+    json_object_set_new(document, "environment", json_environment(&a->machine, s->engine->ops->info(s->engine)));
+    print_json(document);
+}
+
+static void print_r(double r) {
+    if (isnan(r)) printf(" %14s", "-");
+    else printf(" %14.2f", r);
+}
+
+static void print_table(const sensing *s, const sense_result *r) {
+    printf("%d windows of %d ms, draft %s, batch %s, %s; Pearson's R\n\n", r->n_windows, SENSE_WINDOW_MS,
+           draft_name(&s->a->draft, &s->draft), s->a->batch > 0 ? "forced" : "as in plain decoding",
+           s->calibration ? "calibrated" : "not calibrated");
+    puts("signal       with intensity     fg latency   fg bandwidth");
+    for (int k = 0; k < SENSE_SIGNALS; k++) {
+        printf("%-12s", signal_names[k]);
+        print_r(r->of[k].intensity);
+        print_r(r->of[k].fg_latency);
+        print_r(r->of[k].fg_bandwidth);
+        putchar('\n');
+    }
+    const sereno_sensor_stats *t = &r->stats;
+    printf("\n%.0f stretches, %.0f probes; dropped: %.0f with page faults, %.0f descheduled\n", (double)t->stretches,
+           (double)t->probes, (double)t->dropped_faults, (double)t->dropped_delays);
+}
+
+static int open_engines(sensing *s) {
+    const sense_arguments *a = s->a;
+    sereno_engine_options e = sereno_engine_defaults(s->model);
+    machine_apply(&a->machine, &e);
+    e.isa = machine_isa(NULL);
+    e.progress = bench_on_load;
+    e.progress_ctx = &s->bench;
+    int status = sereno_engine_open(s->model, &e, &s->engine, &s->bench.err);
+    if (status) return status;
+    return draft_open_for(&a->draft, machine_timing_folder(&a->machine), s->engine, s->model, bench_on_load, &s->bench,
+                          &s->draft, &s->bench.err);
+}
+
+static int measure(sensing *s) {
+    const sense_arguments *a = s->a;
+    sense_result result = {0};
+    int status = open_engines(s);
+    if (!status) {
+        s->calibration = calibration_find(s->engine, s->draft.engine);
+        const sense_options o = {.target = s->engine,
+                                 .draft = s->draft.engine,
+                                 .calibration = s->calibration,
+                                 .seconds = (double)a->seconds,
+                                 .batch = a->batch,
+                                 .foreground_cpu = a->foreground_cpu,
+                                 .seed = a->seed,
+                                 .watch = bench_watch_of(&s->bench)};
+        status = bench_sense(&o, &result, &s->bench.err);
+    }
+    int code = bench_measured(&s->bench, status);
+    if (!code && a->common.json) print_document(s, &result);
+    else if (!code) print_table(s, &result);
+    sense_result_free(&result);
+    return code;
+}
+
+static int run_sensing(const command_line *cl, sense_arguments *a) {
+    char path[4096];
+    if (machine_check(cl, &a->machine) || draft_check(cl, &a->draft)) return EXIT_USAGE;
+    if (!model_path(a->model, path, sizeof path)) return usage_error(cl, "the model's path is too long");
+    sensing s = {.a = a};
+    if (!bench_begin(&s.bench, &a->common, cl->command)) return EXIT_FAILED;
+    int code = sereno_model_open(path, &s.model, &s.bench.err) ? fail_model(&s.bench.diag, a->model, &s.bench.err)
+                                                               : measure(&s);
+    draft_close_opened(&s.draft);
+    sereno_engine_close(&s.engine);
+    sereno_model_close(&s.model);
+    sereno_calibration_close(&s.calibration);
+    return bench_end(&s.bench, code);
+}
+
+int cmd_sense(int argc, char **argv) {
+    sense_arguments a = {
+        .machine = machine_defaults(), .draft = draft_defaults(), .seconds = 8, .foreground_cpu = -1, .seed = 1};
+    const option options[] = {
+        {OPTION_TEXT, "-m, --model", "PATH", &a.model,
+         "GGUF file; default $SERENO_MODEL, else the model that tools/get-model fetched", 0, 0, NULL, NULL},
+        {OPTION_TEXT, "-md, --draft", "DRAFT", &a.draft.draft,
+         "sense with this draft too: as in sereno run. Default ngram, which runs no model", 0, 0, NULL,
+         &a.draft.draft_given},
+        {OPTION_INT, "--batch", "N", &a.batch,
+         "tokens of every pass of the model; default 0: one, or what a draft of four needs", 0, SERENO_VERIFY_BATCH_MAX,
+         NULL, NULL},
+        {OPTION_FLOAT, "--seconds", "S", &a.seconds, "go on for so long; default 8", 0.1, 600, NULL, NULL},
+        {OPTION_INT, "--foreground-cpu", "N", &a.foreground_cpu,
+         "core of the built-in foreground; default: any. Give it one that compute threads do not use", 0, 4095, NULL,
+         NULL},
+        {OPTION_SEED, "-s, --seed", "N", &a.seed, "of how much the foreground does in each window; default 1", 0, 0,
+         NULL, NULL},
+        {OPTION_HEADING, NULL, NULL, NULL, "machine", 0, 0, NULL, NULL},
+        MACHINE_OPTIONS(a.machine),
+        COMMON_OPTIONS(a.common),
+        {0},
+    };
+    const command_line cl = {
+        "sereno sense", "show how well contention is sensed, beside a foreground of known weight", "",
+        "  sereno sense --cpu 0 --foreground-cpu 1 --draft self:int4\n"
+        "  sereno sense --batch 8 --seconds 30 --json | jq .signals\n"
+        "\nDecodes beside a thread that streams through memory for another share of every 20 ms, and correlates what\n"
+        "the sensor says with that share, and with the latency and the bandwidth that the thread itself gets.\n"
+        "cs is the time of subgraphs against their baseline, probe that of a few dependent loads, fused both.\n",
+        options};
+    int n = options_parse(&cl, argc, argv, NULL, 0);
+    if (n < 0) return n == PARSED_HELP ? 0 : EXIT_USAGE;
+    return run_sensing(&cl, &a);
+}

@@ -1,0 +1,294 @@
+#include "bench_sense.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "errors.h"
+#include "kernels.h"
+#include "probe.h"
+#include "region.h"
+#include "rng.h"
+#include "sleep.h"
+#include "thread.h"
+
+enum {
+    WINDOW_NS = SENSE_WINDOW_MS * 1000000,
+    SLICE_NS = 1000000, /* of a window; in each it streams for the duty's share */
+    BUFFER_BYTES = 256 << 20,
+    CHUNK_BYTES = 64 << 10,
+    DRAFT_TOKENS = 4,
+    CONTEXT = 160, /* then the sequence begins anew: attention stays short */
+    CONTEXT_MIN = SERENO_VERIFY_BATCH_MAX + DRAFT_TOKENS + 2,
+};
+
+static const float slope_least = 0.05f; /* a signal that moves less says nothing */
+
+/* ---- Statistics ---- */
+
+double pearson(const double *x, const double *y, size_t stride, size_t n) {
+    double mean_x = 0, mean_y = 0, xx = 0, yy = 0, xy = 0;
+    size_t pairs = 0;
+    for (size_t i = 0; i < n * stride; i += stride) {
+        if (isnan(x[i]) || isnan(y[i])) continue;
+        pairs++;
+        double dx = x[i] - mean_x, dy = y[i] - mean_y;
+        mean_x += dx / (double)pairs;
+        mean_y += dy / (double)pairs;
+        xx += dx * (x[i] - mean_x);
+        yy += dy * (y[i] - mean_y);
+        xy += dx * (y[i] - mean_y);
+    }
+    return pairs >= 3 && xx > 0 && yy > 0 ? xy / sqrt(xx * yy) : NAN;
+}
+
+double sense_fuse(double log_stretch, double stretch_slope, double log_probe, double probe_slope) {
+    double sum = 0, weight = 0;
+    if (stretch_slope > 0 && !isnan(log_stretch)) {
+        sum += stretch_slope * log_stretch / log1p(stretch_slope);
+        weight += stretch_slope;
+    }
+    if (probe_slope > 0 && !isnan(log_probe)) {
+        sum += probe_slope * log_probe / log1p(probe_slope);
+        weight += probe_slope;
+    }
+    return weight > 0 ? sum / weight : NAN;
+}
+
+/* ---- The foreground ---- */
+
+typedef struct streamer {
+    const sense_options *options;
+    const kernels *kernels;
+    region buffer;
+    sense_window *windows; /* its columns are this thread's until it has ended */
+    int32_t n_windows;
+    uint64_t start_ns;
+    pthread_t thread;
+    bool started;
+    atomic_bool end;
+    atomic_int ready; /* 1: it runs; below 0: its error */
+    sereno_error error;
+} streamer;
+
+static uint64_t now_ns(void) {
+    return sereno_now_ns(sereno_clock_system());
+}
+
+/* One window: in each slice a look at the latency, streaming, and rest. */
+static void stream_window(streamer *s, sense_window *w, uint64_t begin_ns, probe *p, size_t *at, uint64_t *sum) {
+    double latency = 0, bytes = 0, streamed_ns = 0;
+    int looks = 0;
+    for (uint64_t slice = 0; slice < WINDOW_NS / SLICE_NS; slice++) {
+        uint64_t from_ns = begin_ns + slice * SLICE_NS, now = now_ns();
+        if (now < from_ns) sleep_until_ns(from_ns);
+        p->position = (double)*at / BUFFER_BYTES;
+        latency += probe_run(p, from_ns);
+        looks++;
+        uint64_t until_ns = from_ns + (uint64_t)(w->duty * SLICE_NS), start_ns = now_ns();
+        for (now = start_ns; now < until_ns; now = now_ns()) {
+            *sum += s->kernels->read(s->buffer.data + *at, CHUNK_BYTES, 1, 0);
+            *at = (*at + CHUNK_BYTES) % BUFFER_BYTES;
+            bytes += CHUNK_BYTES;
+        }
+        streamed_ns += (double)(now - start_ns);
+    }
+    w->fg_latency_ns = latency / looks;
+    w->fg_gbs = bytes > 0 ? bytes / streamed_ns : NAN;
+}
+
+static void *stream(void *arg) {
+    streamer *s = arg;
+    const int *cpu = &s->options->foreground_cpu;
+    thread_class class = {.sched = SERENO_SCHED_NORMAL, .cpus = cpu, .n_cpus = *cpu >= 0};
+    int status = thread_apply_class(&class, &s->error);
+    if (status != SERENO_ERR_INVALID) status = 1; /* where the class is refused a free core does as well */
+    sereno_engine_info own = {.stream = s->buffer.data, .stream_bytes = BUFFER_BYTES};
+    probe p;
+    probe_begin(&p, &own, sereno_clock_system(), s->options->seed);
+    rng r = {s->options->seed};
+    uint64_t sum = 0;
+    size_t at = 0;
+    s->start_ns = now_ns() + SLICE_NS;
+    atomic_store(&s->ready, status);
+    for (int32_t i = 0; i < s->n_windows && status > 0 && !atomic_load(&s->end); i++) {
+        s->windows[i].duty = (double)rng_below(&r, 1001) / 1000;
+        stream_window(s, &s->windows[i], s->start_ns + (uint64_t)i * WINDOW_NS, &p, &at, &sum);
+    }
+    __asm__ volatile("" : : "r"(sum));
+    return NULL;
+}
+
+static int start_streamer(streamer *s, sereno_error *err) {
+    int status = kernels_find(NULL, &s->kernels, err);
+    if (status) return status;
+    if (!region_open(&s->buffer, BUFFER_BYTES, REGION_FULL)) return err_no_memory(err, "the buffer", BUFFER_BYTES);
+    memset(s->buffer.data, 1, BUFFER_BYTES);
+    s->started = thread_start(&s->thread, stream, s) == 0;
+    if (!s->started) return err_set(err, SERENO_ERR_SYSTEM, "cannot start the foreground's thread");
+    while (atomic_load(&s->ready) == 0) {
+        sleep_until_ns(now_ns() + SLICE_NS / 10);
+    }
+    status = atomic_load(&s->ready);
+    return status < 0 ? err_set(err, status, "the foreground: %s", s->error.message) : SERENO_OK;
+}
+
+static void end_streamer(streamer *s) {
+    atomic_store(&s->end, true);
+    if (s->started) pthread_join(s->thread, NULL);
+    s->started = false;
+    region_close(&s->buffer);
+}
+
+/* ---- The background ---- */
+
+/* Sums of a window's samples. */
+typedef struct tally {
+    double log_stretch, stretch_slope, log_probe, probe_slope, run_delay;
+    double scaled; /* logs of stretches over what their slopes make of them, weighed by these */
+    int stretches, weighed, probes, delays;
+} tally;
+
+typedef struct watcher {
+    sereno_sensor *sensor;
+    tally *tallies;
+    int32_t n_windows;
+    uint64_t start_ns;
+} watcher;
+
+static sereno_verdict observe(void *ctx, const sereno_boundary *b) {
+    watcher *w = ctx;
+    sereno_signals s = sereno_sensor_read(w->sensor, b);
+    uint64_t window = b->now_ns >= w->start_ns ? (b->now_ns - w->start_ns) / WINDOW_NS : UINT64_MAX;
+    if (window >= (uint64_t)w->n_windows) return (sereno_verdict){0};
+    tally *t = &w->tallies[window];
+    if (!isnan(s.stretch)) {
+        double log_stretch = log((double)s.stretch), slope = (double)s.stretch_slope;
+        t->log_stretch += log_stretch;
+        t->stretches++;
+        if (s.stretch_slope >= slope_least) {
+            t->scaled += slope * log_stretch / log1p(slope);
+            t->stretch_slope += slope;
+            t->weighed++;
+        }
+    }
+    if (!isnan(s.probe)) {
+        t->log_probe += log((double)s.probe);
+        t->probe_slope = (double)s.probe_slope;
+        t->probes++;
+    }
+    if (!isnan(s.run_delay)) {
+        t->run_delay += (double)s.run_delay;
+        t->delays++;
+    }
+    return (sereno_verdict){0};
+}
+
+static void settle_window(const tally *t, sense_window *w) {
+    w->signal[SENSE_CS] = t->stretches ? t->log_stretch / t->stretches : NAN;
+    w->signal[SENSE_PROBE] = t->probes ? t->log_probe / t->probes : NAN;
+    w->signal[SENSE_RUN_DELAY] = t->delays ? t->run_delay / t->delays : NAN;
+    double slope = t->weighed ? t->stretch_slope / t->weighed : 0, log_stretch = NAN;
+    if (t->weighed) log_stretch = t->scaled / t->stretch_slope * log1p(slope); /* what one such slope would say */
+    w->signal[SENSE_FUSED] = sense_fuse(log_stretch, slope, w->signal[SENSE_PROBE], t->probe_slope);
+}
+
+/* A pass of n tokens that follow one another, of which the first stays. */
+static int run_pass(sereno_engine *e, sereno_plan_kind plan, int32_t n, watcher *w, sereno_error *err) {
+    sereno_input inputs[SERENO_VERIFY_BATCH_MAX];
+    const int32_t first = 0;
+    int32_t length = e->ops->length(e, 0), n_vocab = e->ops->info(e)->n_vocab;
+    for (int32_t i = 0; i < n; i++) {
+        inputs[i] = (sereno_input){.token = (length + i) % n_vocab, .parent = i - 1, .wants_logits = true};
+    }
+    const sereno_pass pass = {
+        .plan = plan, .inputs = inputs, .n_inputs = n, .observer = observe, .observer_ctx = w, .sample_cpu = true};
+    int status = e->ops->pass(e, &pass, err);
+    return status ? status : e->ops->keep(e, 0, &first, 1, err);
+}
+
+/* One step of decoding. A self-draft's sequence is the target's, and goes back with it. */
+static int run_step(const sense_options *o, watcher *w, sense_result *out, sereno_error *err) {
+    sereno_engine *target = o->target, *draft = o->draft;
+    int status = SERENO_OK;
+    if (target->ops->length(target, 0) >= CONTEXT) status = target->ops->truncate(target, 0, 0, err);
+    if (!status && draft && draft->ops->length(draft, 0) >= CONTEXT) status = draft->ops->truncate(draft, 0, 0, err);
+    for (int i = 0; i < DRAFT_TOKENS && draft && !status; i++) {
+        status = run_pass(draft, SERENO_PLAN_DRAFT, 1, w, err);
+        out->passes++;
+    }
+    int32_t batch = o->batch > 0 ? o->batch : draft ? DRAFT_TOKENS + 1 : 1;
+    if (!status) status = run_pass(target, SERENO_PLAN_VERIFY, batch, w, err);
+    out->passes++;
+    return status;
+}
+
+static int decode(const sense_options *o, watcher *w, sense_result *out, sereno_error *err) {
+    uint64_t end_ns = w->start_ns + (uint64_t)w->n_windows * WINDOW_NS, now;
+    int status = SERENO_OK;
+    while (!status && (now = now_ns()) < end_ns) {
+        uint64_t done = now > w->start_ns ? (now - w->start_ns) / WINDOW_NS : 0;
+        watch_progress(&o->watch, done, (uint64_t)w->n_windows);
+        status = run_step(o, w, out, err);
+        if (!status && watch_cancelled(&o->watch)) status = err_set(err, SERENO_ERR_ABANDONED, "cancelled");
+    }
+    return status;
+}
+
+/* ---- All of it ---- */
+
+static void correlate(sense_result *r) {
+    const size_t stride = sizeof(sense_window) / sizeof(double), n = (size_t)r->n_windows;
+    const sense_window *w = r->windows;
+    for (int i = 0; i < SENSE_SIGNALS && n > 0; i++) {
+        r->of[i] = (sense_correlation){.intensity = pearson(&w->signal[i], &w->duty, stride, n),
+                                       .fg_latency = pearson(&w->signal[i], &w->fg_latency_ns, stride, n),
+                                       .fg_bandwidth = pearson(&w->signal[i], &w->fg_gbs, stride, n)};
+    }
+}
+
+static int check(const sense_options *o, sereno_error *err) {
+    const sereno_engine_info *t = o->target->ops->info(o->target), *d = o->draft ? o->draft->ops->info(o->draft) : t;
+    int32_t n_ctx = t->n_ctx < d->n_ctx ? t->n_ctx : d->n_ctx;
+    if (n_ctx >= CONTEXT + CONTEXT_MIN) return SERENO_OK;
+    return err_set(err, SERENO_ERR_INVALID, "sensing needs a context of %d tokens, this one has %d",
+                   CONTEXT + CONTEXT_MIN, n_ctx);
+}
+
+int bench_sense(const sense_options *o, sense_result *out, sereno_error *err) {
+    *out = (sense_result){0};
+    int32_t n = (int32_t)(o->seconds * 1000 / SENSE_WINDOW_MS);
+    if (n < 1) n = 1;
+    watcher w = {.n_windows = n};
+    streamer s = {.options = o, .n_windows = n};
+    int status = check(o, err);
+    if (status) return status;
+    out->windows = calloc((size_t)n, sizeof *out->windows);
+    w.tallies = calloc((size_t)n, sizeof *w.tallies);
+    s.windows = out->windows;
+    if (!out->windows || !w.tallies) status = err_no_memory(err, "windows", (size_t)n * sizeof *out->windows);
+    if (!status) status = sereno_sensor_open(o->target, o->draft, o->calibration, &w.sensor, err);
+    if (!status) status = o->target->ops->truncate(o->target, 0, 0, err);
+    if (!status && o->draft) status = o->draft->ops->truncate(o->draft, 0, 0, err);
+    if (!status) status = start_streamer(&s, err);
+    w.start_ns = s.start_ns;
+    if (!status) status = decode(o, &w, out, err);
+    end_streamer(&s);
+    for (int32_t i = 0; i < n && !status; i++) {
+        settle_window(&w.tallies[i], &out->windows[i]);
+    }
+    if (!status) {
+        out->n_windows = n;
+        sereno_sensor_stats_read(w.sensor, &out->stats);
+        correlate(out);
+    }
+    sereno_sensor_close(&w.sensor);
+    free(w.tallies);
+    return status;
+}
+
+void sense_result_free(sense_result *r) {
+    free(r->windows);
+    *r = (sense_result){0};
+}

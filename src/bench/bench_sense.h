@@ -1,0 +1,61 @@
+/*
+ * How well contention is sensed: a model decodes beside a foreground that streams through memory at a random duty, new
+ * in every window of 20 ms, and what the sensor says in a window is correlated with what the foreground did and felt.
+ * The paper's figure 11, on a CPU. Thread: the engine's owner.
+ */
+#ifndef BENCH_BENCH_SENSE_H
+#define BENCH_BENCH_SENSE_H
+
+#include "bench_watch.h"
+#include "sereno/sensor.h"
+
+enum { SENSE_WINDOW_MS = 20 };
+
+typedef struct sense_options {
+    sereno_engine *target, *draft;         /* draft NULL: none. Sequence 0 of both is used */
+    const sereno_calibration *calibration; /* NULL: none */
+    double seconds;                        /* 0.1 .. 600 */
+    int32_t batch;      /* tokens of every pass of the target; 0: plain decoding, and with a draft four
+                           tokens of it before each pass, which then verifies them */
+    int foreground_cpu; /* -1: any */
+    uint64_t seed;      /* of the duties */
+    bench_watch watch;
+} sense_options;
+
+typedef enum sense_signal { SENSE_CS, SENSE_PROBE, SENSE_RUN_DELAY, SENSE_FUSED, SENSE_SIGNALS } sense_signal;
+
+/* One window; NaN is what it has no sample of. */
+typedef struct sense_window {
+    double duty;                  /* share of the time that the foreground streamed */
+    double fg_latency_ns, fg_gbs; /* what it felt: a dependent load, and bytes a second while it streamed */
+    /* CS and PROBE: mean logarithm of the ratio to the baseline; FUSED: both over what they are beside a foreground
+     * that streams all the time, weighed by how much they move, as the governor does it. */
+    double signal[SENSE_SIGNALS];
+} sense_window;
+
+/* Pearson's R of a signal over windows. */
+typedef struct sense_correlation {
+    double intensity, fg_latency, fg_bandwidth; /* with the duty, and the foreground's own latency and bandwidth */
+} sense_correlation;
+
+typedef struct sense_result {
+    sense_window *windows; /* of those that are over */
+    int32_t n_windows;
+    sense_correlation of[SENSE_SIGNALS];
+    sereno_sensor_stats stats;
+    uint64_t passes;
+} sense_result;
+
+/* SERENO_ERR_INVALID: there is no such core. The result is freed in every case. */
+int bench_sense(const sense_options *o, sense_result *out, sereno_error *err);
+void sense_result_free(sense_result *r);
+
+/* Pearson's R of the pairs of which neither is NaN; NaN where they are fewer than three, or one side does not vary.
+ * x and y: the first of n numbers each, `stride` doubles apart. */
+double pearson(const double *x, const double *y, size_t stride, size_t n);
+
+/* What a window's samples of two ratios say together, by their mean logarithms and slopes (0: there was none); NaN
+ * where neither says anything. */
+double sense_fuse(double log_stretch, double stretch_slope, double log_probe, double probe_slope);
+
+#endif
