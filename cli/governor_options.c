@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "calibration_place.h"
 #include "errors.h"
 #include "folder.h"
 #include "ini.h"
@@ -182,6 +183,7 @@ int governor_open_for(const governor_options *o, sereno_engine *target, sereno_e
     bool logs = out->trace.file.to || out->decisions.file.to;
     if (o->policy == SERENO_POLICY_THROUGHPUT && !logs) return SERENO_OK;
     sereno_governor_limits limits = limits_of(target);
+    out->calibration = calibration_find(target, draft);
     int status = sereno_sensor_open(target, draft, out->calibration, &out->sensor, err);
     if (!status) status = sereno_governor_open(&o->params, &limits, &out->governor, err);
     out->control = (sereno_control){.sensor = out->sensor,
