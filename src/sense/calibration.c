@@ -106,7 +106,7 @@ float calibration_slope(const sereno_calibration *c, sereno_plan_kind plan, int3
     for (int32_t i = 0; i < n; i++) {
         if (rows[i].kind == kind) return rows[i].slope;
     }
-    return 0;
+    return -1;
 }
 
 /* ---- The file ---- */

@@ -39,7 +39,7 @@ int32_t calibration_batch(int32_t n_tokens);
  * context, in which the mean of those of its kind is the best guess. */
 float calibration_us(const sereno_calibration *c, const sereno_baseline *of, bool *same);
 
-/* Slope of a kind of subgraph at a batch; 0 where it is not known. */
+/* Slope of a kind of subgraph at a batch; -1 where it was not measured. One of 0 was: the machine is not felt there. */
 float calibration_slope(const sereno_calibration *c, sereno_plan_kind plan, int32_t batch, sereno_subgraph_kind kind);
 
 #endif

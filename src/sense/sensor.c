@@ -49,19 +49,21 @@ static int size_index(int32_t n_tokens) {
     return i;
 }
 
+/* What was measured is taken as it is, also where nothing was felt: a guess in its place would see what is not there.
+ */
 static void fill_slopes(sereno_sensor *s) {
     for (int plan = 0; plan < PLANS; plan++) {
         for (int size = 0; size < SIZES; size++) {
             for (int kind = 0; kind < SUBGRAPH_KINDS; kind++) {
-                float slope = 0;
+                float slope = -1;
                 const sereno_calibration *c = s->calibration;
                 if (c) slope = calibration_slope(c, (sereno_plan_kind)plan, 1 << size, (sereno_subgraph_kind)kind);
-                s->slopes[plan][size][kind] = slope > 0 ? slope : shipped_slope(1 << size);
+                s->slopes[plan][size][kind] = slope >= 0 ? slope : shipped_slope(1 << size);
             }
         }
     }
     s->probe_slope =
-        s->calibration && s->calibration->probe_slope > 0 ? (float)s->calibration->probe_slope : shipped_probe_slope();
+        s->calibration && s->calibration->probe_ns > 0 ? (float)s->calibration->probe_slope : shipped_probe_slope();
 }
 
 static void fill_pass_us(const sereno_engine *e, float out[SERENO_PREFILL_BATCH_MAX + 1]) {
