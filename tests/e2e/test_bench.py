@@ -7,7 +7,7 @@ sys.dont_write_bytecode = True
 import support
 from support import Case, fake, tiny_model
 
-BENCHES = ("memory", "kernels", "decode", "passes")
+BENCHES = ("memory", "kernels", "decode", "reaction", "passes")
 COMMON_OPTIONS = {"--json", "-v", "--verbose", "--log-file", "-h", "--help"}
 OPTIONS = {
     "memory": {"-t", "--threads", "--buffer-mib", "--repeats", "--isa"},
@@ -16,6 +16,9 @@ OPTIONS = {
     "decode": {"-m", "--model", "--strategies", "--prompts", "--raw", "--repeats", "-n", "--predict", "-c", "--ctx-size",
                "--synthetic-acceptance", "--temp", "--temperature", "--top-k", "--top-p", "--min-p", "-s", "--seed",
                "-t", "--threads", "--cpu", "--sched", "--activations"},
+    "reaction": {"-m", "--model", "--hint", "--period-ms", "--seconds", "--curve", "--synthetic-acceptance", "-s", "--seed",
+                 "--policy", "--gov", "--config", "--foreground-cpu", "-t", "--threads", "--cpu", "--sched",
+                 "--activations", "--strategy", "-md", "--draft", "--draft-fallback", "--draft-max", "--batch"},
     "passes": {"-m", "--model", "--context", "--batches", "--repeats", "--prefill", "--prefill-repeats",
                "--buffer-mib", "--prefetch", "--prefetch-next", "-t", "--threads", "--cpu", "--sched", "--activations", "--isa"},
 }
@@ -327,6 +330,38 @@ class Decode(Bench):
                      words=("1 to 1",))
         self.refused("decode", "-m", model, "--prompts", self.folder(), words=("no prompts",))
         self.refused("decode", "-m", model, "--prompts", "/no/such/place", words=("/no/such/place",), code=1)
+
+
+class Reaction(Bench):
+    def reaction(self, *arguments):
+        return self.bench_json("reaction", "-m", tiny_model("f16"), "--draft", "self:int4", "--seconds", 0.4, "--period-ms", 20,
+                               *arguments)
+
+    def test_document(self):
+        d = self.reaction("--curve", "0.3,0.6")
+        self.assertEqual([p["burst_on"] for p in d["points"]], [0.3, 0.6])
+        for point in d["points"]:
+            self.assertGreater(point["recovery"]["n"], 3)
+            self.assertLessEqual(point["drafting"]["n"], point["running"]["n"])
+            self.assertLessEqual(point["running"]["n"] + point["already_held_back"], 20)
+            self.assertTrue(0 <= point["abandoned_share_quiet"] <= 1)
+        self.assertEqual((d["hints"], d["period_ms"], d["draft"]), (False, 20, "self:int4"))
+
+    def test_hints_are_seen_at_once(self):
+        times = self.reaction("--hint", "--gov", "burst_on=2")["points"][0]["running"]
+        self.assertGreater(times["n"], 3)
+        self.assertEqual(times["missed"], 0)
+
+    def test_text(self):
+        shown = self.bench("reaction", "-m", tiny_model("f16"), "--draft", "self:int4", "--seconds", 0.3, "--period-ms", 20)
+        self.assertRegex(shown.out, r"burst_on.*\n +0\.\d\d ")
+
+    def test_mistakes(self):
+        for curve in ("", "x", "0", "3", "0.5,", "0.5;1", ",".join(["0.5"] * 17)):
+            with self.subTest(curve):
+                self.refused("reaction", "--curve", curve, words=("--curve",))
+        self.refused("reaction", "--gov", "target=2", words=("target", "0 to 1"))
+        self.refused("reaction", "--period-ms", 0, words=("--period-ms",))
 
 
 class Interrupts(Bench):

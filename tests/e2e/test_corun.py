@@ -263,7 +263,9 @@ class Mistakes(Corun):
                 "freq-limit:factor=0.5": ("factor", "1 to 100"), "freq-limit:speed=2": ("speed",),
                 "chunk-sleep:every=0": ("every",), "chunk-sleep:us=x": ("us",), "plain:every=3": ("us=",),
                 "hint:frame=half": ("hold or verify",), "plain:frame=hold": ("frame",), "spec:batch=3": ("batch",),
-                "spec:decode=half": ("plain or spec",)}.items():
+                "spec:decode=half": ("plain or spec",), "sereno": ("sereno",), "sereno:fast": ("sereno:fast",),
+                "sereno:balanced:target=2": ("target", "0 to 1"), "sereno:balanced:aim=1": ("aim", "target"),
+                "spec:target=0.1": ("target",)}.items():
             with self.subTest(strategies):
                 self.refused("--strategies", strategies, words=words)
 

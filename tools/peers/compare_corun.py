@@ -28,19 +28,28 @@ ACCEPTANCE = "0.7,0.65,0.6,0.55,0.5:ngram=0.35"
 PEER_PORT = 18484  # always the same: it is part of the strategy's name, and so of the log
 SERVER_END_S = 20
 BASIC = "native,native-again,plain"
-HEADLINE = "native,native-again,spin,plain,spec:batch=8"
+UNGOVERNED = "native,native-again,spin,plain,spec:batch=8"
+HEADLINE = BASIC + ",sereno:balanced,sereno:ui-first"
+SLOWED = (",freq-limit:factor=1.5,freq-limit:factor=2,freq-limit:factor=3"
+          ",chunk-sleep:us=500,chunk-sleep:us=1000,chunk-sleep:us=2000")
 FRONTIER = (BASIC + ",spec,spec:batch=4,spec:batch=8,spec:batch=16"
-            ",freq-limit:factor=1.5,freq-limit:factor=2,freq-limit:factor=3"
-            ",chunk-sleep:us=500,chunk-sleep:us=1000,chunk-sleep:us=2000,hint,hint:frame=verify:batch=8")
-SHARED = "native,native-again,plain,plain-idle,plain-idle-fixed,spec:batch=8"
+            + SLOWED + ",hint,hint:frame=verify:batch=8")
+GOVERNED = (BASIC + ",spec,spec:batch=8" + SLOWED + ",hint,sereno:throughput,sereno:balanced,sereno:ui-first"
+            ",sereno-hinted:balanced,sereno-hinted:ui-first")
+ABLATION = BASIC + ",sereno:balanced" + "".join(f",sereno-without-{part}"
+                                                for part in ("preempt", "fill", "batch", "sleep", "probe"))
+SHARED = "native,native-again,plain,plain-idle,plain-idle-fixed,spec:batch=8,sereno:balanced,sereno:ui-first"
 # name, setting, placement, foregrounds, strategies, frames of each
 CELLS = {
     "headline": [("real", "split", "social-1,reader-1", HEADLINE, 20000),
                  ("synthetic", "split", "social-1,reader-1", HEADLINE, 20000),
                  ("synthetic", "shared", "social-1", SHARED, 20000)],
     "frontier": [("real", "split", "social-1", FRONTIER, 5000), ("synthetic", "split", "social-1", FRONTIER, 5000)],
+    "governed": [("real", "split", "social-1", GOVERNED, 5000), ("synthetic", "split", "social-1", GOVERNED, 5000)],
+    "ablation": [("real", "split", "social-1", ABLATION, 5000), ("synthetic", "split", "social-1", ABLATION, 5000)],
+    "gaming": [("real", "split", "gaming-2", HEADLINE, 5000)],
     "shared": [("real", "shared", "social-1", SHARED, 5000)],
-    "quick": [("real", "split", "social-1", HEADLINE, 0)],
+    "quick": [("real", "split", "social-1", UNGOVERNED, 0)],
 }
 QUICK = ["--seconds", "2.5", "--warm-up", "0.5", "--repeats", "7"]
 USUAL = ["--seconds", "5", "--warm-up", "1", "--repeats", "6"]
