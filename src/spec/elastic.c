@@ -51,10 +51,15 @@ static int32_t within(int32_t value, int32_t low, int32_t high) {
     return value < low ? low : value > high ? high : value;
 }
 
+/* Whether drafts have a length that nobody may change. */
+static bool must_draft(const elastic *el) {
+    return el->options.bounds.draft_min > 0;
+}
+
 /* What the options leave to decide is the decision's: fixed values win, whatever it says. */
 static sereno_bounds bounds_now(const elastic *el) {
     const sereno_bounds *o = &el->options.bounds, *d = &el->decision.bounds;
-    sereno_bounds b = {.may_draft = o->may_draft && d->may_draft,
+    sereno_bounds b = {.may_draft = o->may_draft && (d->may_draft || must_draft(el)),
                        .draft_max = within(d->draft_max, o->draft_min, o->draft_max),
                        .batch_max = within(d->batch_max, o->batch_min, o->batch_max)};
     b.draft_min = within(d->draft_min, o->draft_min, b.draft_max);
@@ -73,7 +78,8 @@ static sereno_verdict govern(elastic *el, const sereno_boundary *b) {
                           .slept_ns = b->slept_ns,
                           .signals = sereno_no_signals()};
     el->governing.step(el->governing.ctx, &event, b, &el->decision);
-    if (el->decision.abandon && b->plan == SERENO_PLAN_DRAFT) return (sereno_verdict){.action = SERENO_ABANDON};
+    bool abandons = el->decision.abandon && b->plan == SERENO_PLAN_DRAFT && !must_draft(el);
+    if (abandons) return (sereno_verdict){.action = SERENO_ABANDON};
     if (el->decision.sleep_us > 0) return (sereno_verdict){SERENO_SLEEP, el->decision.sleep_us};
     return (sereno_verdict){.action = SERENO_CONTINUE};
 }

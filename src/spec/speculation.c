@@ -2,6 +2,7 @@
 
 #include "errors.h"
 #include "ngram.h"
+#include "sereno/governor.h"
 
 sereno_speculation sereno_speculation_defaults(void) {
     return (sereno_speculation){
@@ -14,10 +15,7 @@ sereno_speculation sereno_speculation_defaults(void) {
                   .evict = true,
                   .decay = true,
                   .longest_first = true},
-        .bounds = {.may_draft = true,
-                   .draft_max = SERENO_DRAFT_MAX,
-                   .batch_min = 1,
-                   .batch_max = SERENO_VERIFY_BATCH_MAX},
+        .bounds = sereno_ungoverned().bounds,
     };
 }
 
