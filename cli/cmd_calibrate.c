@@ -182,7 +182,7 @@ static int run_calibration(const command_line *cl, calibrate_arguments *a) {
 
 int cmd_calibrate(int argc, char **argv) {
     calibrate_arguments a = {
-        .machine = machine_defaults(), .draft = draft_defaults(), .seconds = 8, .aggressor_cpu = -1};
+        .machine = machine_defaults(), .draft = draft_defaults(), .seconds = 6, .aggressor_cpu = -1};
     const option options[] = {
         {OPTION_TEXT, "-m, --model", "PATH", &a.model,
          "GGUF file; default $SERENO_MODEL, else the model that tools/get-model fetched", 0, 0, NULL, NULL},
@@ -192,7 +192,7 @@ int cmd_calibrate(int argc, char **argv) {
          "calibrate this draft too: as in sereno run. Default ngram, which runs no model", 0, 0, NULL,
          &a.draft.draft_given},
         {OPTION_FLOAT, "--seconds", "S", &a.seconds,
-         "take so long at most; default 8. A quiet machine takes half of it", 1, 60, NULL, NULL},
+         "take so long at most; default 6. A quiet machine takes half of it", 1, 60, NULL, NULL},
         {OPTION_INT, "--aggressor-cpu", "N", &a.aggressor_cpu,
          "core of the thread that streams in every second round; default: one that compute threads do not use", 0, 4095,
          NULL, NULL},

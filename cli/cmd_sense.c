@@ -180,9 +180,9 @@ int cmd_sense(int argc, char **argv) {
         "sereno sense", "show how well contention is sensed, beside a foreground of known weight", "",
         "  sereno sense --cpu 0 --foreground-cpu 1 --draft self:int4\n"
         "  sereno sense --batch 8 --seconds 30 --json | jq .signals\n"
-        "\nDecodes beside a thread that streams through memory for another share of every 20 ms, and correlates what\n"
-        "the sensor says with that share, and with the latency and the bandwidth that the thread itself gets.\n"
-        "cs is the time of subgraphs against their baseline, probe that of a few dependent loads, fused both.\n",
+        "\nDecodes beside a thread that streams through memory for another share of every 20 ms, and correlates\n"
+        "what the sensor says with that share, and with the latency and bandwidth that this thread gets.\n"
+        "cs: time of subgraphs against their baseline; probe: that of a few dependent loads; fused: both.\n",
         options};
     int n = options_parse(&cl, argc, argv, NULL, 0);
     if (n < 0) return n == PARSED_HELP ? 0 : EXIT_USAGE;

@@ -34,7 +34,7 @@ typedef struct sereno_baseline {
 } sereno_baseline;
 
 typedef struct sereno_calibrate_options {
-    double seconds;    /* about so long, at most; 1 .. 60; 0: 8 */
+    double seconds;    /* about so long, at most; 1 .. 60; 0: 6 */
     int aggressor_cpu; /* where the built-in streaming aggressor runs; -1: wherever it may */
     /* Compute threads of the runs that the calibration is for; 0: as many as the target has. Where a run uses every
      * core, the aggressor would take one of them away and measure that: open the target with one thread fewer for

@@ -110,6 +110,7 @@ static void *stream(void *arg) {
     rng r = {s->options->seed};
     uint64_t sum = 0;
     size_t at = 0;
+    memset(s->buffer.data, 1, BUFFER_BYTES);
     s->start_ns = now_ns() + SLICE_NS;
     atomic_store(&s->ready, status);
     for (int32_t i = 0; i < s->n_windows && status > 0 && !atomic_load(&s->end); i++) {
@@ -124,7 +125,6 @@ static int start_streamer(streamer *s, sereno_error *err) {
     int status = kernels_find(NULL, &s->kernels, err);
     if (status) return status;
     if (!region_open(&s->buffer, BUFFER_BYTES, REGION_FULL)) return err_no_memory(err, "the buffer", BUFFER_BYTES);
-    memset(s->buffer.data, 1, BUFFER_BYTES);
     s->started = thread_start(&s->thread, stream, s) == 0;
     if (!s->started) return err_set(err, SERENO_ERR_SYSTEM, "cannot start the foreground's thread");
     while (atomic_load(&s->ready) == 0) {
@@ -134,8 +134,9 @@ static int start_streamer(streamer *s, sereno_error *err) {
     return status < 0 ? err_set(err, status, "the foreground: %s", s->error.message) : SERENO_OK;
 }
 
-static void end_streamer(streamer *s) {
-    atomic_store(&s->end, true);
+/* at_once: in the middle of its windows; else it makes the last one whole. */
+static void end_streamer(streamer *s, bool at_once) {
+    atomic_store(&s->end, at_once);
     if (s->started) pthread_join(s->thread, NULL);
     s->started = false;
     region_close(&s->buffer);
@@ -274,7 +275,7 @@ int bench_sense(const sense_options *o, sense_result *out, sereno_error *err) {
     if (!status) status = start_streamer(&s, err);
     w.start_ns = s.start_ns;
     if (!status) status = decode(o, &w, out, err);
-    end_streamer(&s);
+    end_streamer(&s, status != SERENO_OK);
     for (int32_t i = 0; i < n && !status; i++) {
         settle_window(&w.tallies[i], &out->windows[i]);
     }

@@ -49,6 +49,7 @@ static void *run(void *arg) {
     thread_class class = {.sched = SERENO_SCHED_NORMAL, .cpus = &a->cpu, .n_cpus = a->cpu >= 0};
     int status = thread_apply_class(&class, &a->error);
     a->status = status == SERENO_ERR_INVALID ? status : SERENO_OK; /* without the class it is as good */
+    memset(a->buffer, 1, BUFFER_BYTES); /* pages that were never written all read from one page of zeros */
     uint64_t sum = 0;
     for (size_t at = 0;;) {
         wish wanted = atomic_load(&a->wanted);
@@ -87,7 +88,6 @@ int aggressor_open(int cpu, aggressor **out, sereno_error *err) {
         status = err_no_memory(err, "what an aggressor reads", BUFFER_BYTES);
         goto fail;
     }
-    memset(a->buffer, 1, BUFFER_BYTES); /* pages that were never written all read from one page of zeros */
     a->started = thread_start(&a->thread, run, a) == 0;
     if (!a->started) {
         status = err_set(err, SERENO_ERR_SYSTEM, "cannot start a thread");

@@ -51,21 +51,24 @@ void baseline_learn(baseline *b, float sample, uint64_t now_ns) {
 
 /* ---- Table ---- */
 
-typedef struct slot {
-    uint64_t key; /* 0: empty */
-    baseline of;
-    uint32_t used; /* when it was last asked for, in questions */
-} slot;
+/* Keys lie apart from what they stand for, and those of subgraphs that follow one another in places that do: a lookup
+ * is two cache lines, which were asked for at the boundary before. */
+typedef struct set {
+    _Alignas(64) uint64_t key[WAYS]; /* 0: empty */
+    uint32_t used[WAYS];             /* when it was last asked for, in questions */
+} set;
 
 struct baseline_table {
+    set sets[SETS];
+    baseline of[SETS][WAYS];
     uint32_t questions;
-    slot slots[SETS][WAYS];
 };
 
 int baselines_open(baseline_table **out, sereno_error *err) {
-    baseline_table *t = *out = malloc(sizeof *t);
-    if (!t) return err_no_memory(err, "a table of baselines", sizeof *t);
-    memset(t, 0, sizeof *t); /* every page is touched now: a page fault later would look like one of the engine's */
+    size_t size = (sizeof(baseline_table) + 63) / 64 * 64;
+    baseline_table *t = *out = aligned_alloc(64, size);
+    if (!t) return err_no_memory(err, "a table of baselines", size);
+    memset(t, 0, size); /* every page is touched now: a page fault later would look like one of the engine's */
     return SERENO_OK;
 }
 
@@ -80,32 +83,44 @@ static uint64_t pack_key(baseline_key k) {
         k.n_subgraphs > SUBGRAPHS_MAX || k.subgraph < 0 || k.subgraph >= k.n_subgraphs) {
         return 0;
     }
-    return ((uint64_t)k.plan << 52) + ((uint64_t)k.batch << 42) + ((uint64_t)k.n_subgraphs << 20) +
+    return ((uint64_t)k.plan << 52) + ((uint64_t)k.batch << 44) + ((uint64_t)k.n_subgraphs << 20) +
            (uint64_t)k.subgraph;
 }
 
+static uint64_t set_of(uint64_t packed, int32_t subgraph) {
+    return (hash_u64(packed - (uint64_t)subgraph) + (uint64_t)subgraph) % SETS;
+}
+
 baseline *baselines_find(baseline_table *t, baseline_key key) {
-    uint64_t packed = pack_key(key);
+    uint64_t packed = pack_key(key), at = set_of(packed, key.subgraph);
     if (packed == 0) return NULL;
-    slot *set = t->slots[hash_u64(packed) % SETS], *oldest = set;
+    set *s = &t->sets[at];
+    int oldest = 0;
     t->questions++;
-    for (slot *s = set; s < set + WAYS; s++) {
-        if (s->key == packed) {
-            s->used = t->questions;
-            return &s->of;
+    for (int i = 0; i < WAYS; i++) {
+        if (s->key[i] == packed) {
+            s->used[i] = t->questions;
+            return &t->of[at][i];
         }
-        if (oldest->key && (!s->key || t->questions - s->used > t->questions - oldest->used)) oldest = s;
+        if (s->key[oldest] && (!s->key[i] || t->questions - s->used[i] > t->questions - s->used[oldest])) oldest = i;
     }
-    *oldest = (slot){.key = packed, .used = t->questions};
-    return &oldest->of;
+    s->key[oldest] = packed;
+    s->used[oldest] = t->questions;
+    t->of[at][oldest] = (baseline){0};
+    return &t->of[at][oldest];
 }
 
 const baseline *baselines_peek(const baseline_table *t, baseline_key key) {
-    uint64_t packed = pack_key(key);
-    if (packed == 0) return NULL;
-    const slot *set = t->slots[hash_u64(packed) % SETS];
-    for (const slot *s = set; s < set + WAYS; s++) {
-        if (s->key == packed && s->of.value > 0) return &s->of;
+    uint64_t packed = pack_key(key), at = set_of(packed, key.subgraph);
+    for (int i = 0; i < WAYS && packed; i++) {
+        if (t->sets[at].key[i] == packed && t->of[at][i].value > 0) return &t->of[at][i];
     }
     return NULL;
+}
+
+void baselines_expect(const baseline_table *t, baseline_key key) {
+    uint64_t packed = pack_key(key), at = set_of(packed, key.subgraph);
+    __builtin_prefetch(&t->sets[at]);
+    __builtin_prefetch(&t->of[at][0]);
+    __builtin_prefetch(&t->of[at][WAYS / 2]);
 }

@@ -55,4 +55,7 @@ typedef struct baseline_key {
 baseline *baselines_find(baseline_table *table, baseline_key key);
 const baseline *baselines_peek(const baseline_table *table, baseline_key key);
 
+/* Has the memory brought that the next find of this key will read: weights that stream by leave nothing in caches. */
+void baselines_expect(const baseline_table *table, baseline_key key);
+
 #endif

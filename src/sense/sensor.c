@@ -15,7 +15,7 @@ enum {
     PLANS = SERENO_PLAN_PREFILL + 1,
     SIZES = 8,               /* batches of plans: 1, 2, 4 .. 128 */
     TIMED_CONTEXT = 128,     /* ratios of pass times are taken at this */
-    FAULTS_READ_NS = 200000, /* page faults are counted so often at least: 0.2 % of the time */
+    FAULTS_READ_NS = 500000, /* page faults are counted so often at least: 0.1 % of the time */
     DELAY_NS = 50000,        /* of run delay that spoils a subgraph */
     RATIO_DESCHEDULED = 20,  /* no memory is so slow: the probe lost its core */
 };
@@ -224,6 +224,9 @@ sereno_signals sereno_sensor_read(sereno_sensor *s, const sereno_boundary *at) {
     }
     if (at->slept_ns == 0 && !after_sleep && at->kind != SERENO_SUBGRAPH_ATTENTION) {
         read_stretch(s, at, was_delayed, &out);
+    }
+    if (at->slept_ns == 0) { /* what comes next is known */
+        baselines_expect(s->baselines, (baseline_key){at->plan, at->batch, at->subgraph + 1, at->n_subgraphs});
     }
     read_probe(s, at, &out);
     out.run_delay = s->run_delay;

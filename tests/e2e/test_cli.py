@@ -30,6 +30,10 @@ OPTIONS = {
     "tokenize": {"-m": 1, "--model": 1, "-f": 1, "--file": 1, "--no-parse-special": 0, "--no-bos": 0,
                  "--no-eos": 0, "--ids": 0},
     "convert": {"-m": 1, "--model": 1, "--type": 1, "-o": 1, "--output": 1, "--force": 0},
+    "calibrate": {"-m": 1, "--model": 1, "-c": 1, "--ctx-size": 1, "-md": 1, "--draft": 1, "--seconds": 1,
+                  "--aggressor-cpu": 1, "-t": 1, "--threads": 1, "--cpu": 1, "--sched": 1, "--activations": 1},
+    "sense": {"-m": 1, "--model": 1, "-md": 1, "--draft": 1, "--batch": 1, "--seconds": 1, "--foreground-cpu": 1,
+              "-s": 1, "--seed": 1, "-t": 1, "--threads": 1, "--cpu": 1, "--sched": 1, "--activations": 1},
     "foreground": {"--list": 0, "--seconds": 1, "--fps": 1, "--cpu": 1, "--first-frame": 1, "--hint": 0, "--tune": 1},
 }
 # Keys of `run --json` and the type of each (a dict: an object with at least these).
@@ -876,6 +880,73 @@ class Tokenize(Case):
         result = self.sereno("tokenize", "-m", self.real_model(), "a\x04b", code=(1, 2))
         self.assertEqual(result.out, "")
         self.assertIn("0x04 at offset 1", result.err)
+
+
+# ---- Calibrating and sensing ----
+
+class Sensing(Case):
+    def calibrate(self, cache, *arguments, **how):
+        return self.sereno("calibrate", "-m", tiny_model(), "--seconds", 1, "--sched", "normal", *arguments,
+                           env=support.clean_environment(XDG_CACHE_HOME=cache), **how)
+
+    def sense(self, cache, *arguments, **how):
+        return self.sereno("sense", "-m", tiny_model(), "--seconds", "0.2", "--sched", "normal", *arguments,
+                           env=support.clean_environment(XDG_CACHE_HOME=cache), **how)
+
+    def test_what_was_calibrated_is_used(self):
+        cache = self.folder()
+        self.assertIs(self.document(self.sense(cache, "-t", 1, "--json").out)["calibrated"], False)
+        document = self.document(self.calibrate(cache, "-t", 1, "--json").out)
+        self.assertTrue(document["path"].startswith(f"{cache}/sereno/calibration/"))
+        self.assertTrue(os.path.exists(document["path"]))
+        self.assertIsInstance(document["quiet"], bool)
+        self.assertEqual({row["batch"] for row in document["baselines"]}, {1, 2, 4, 8, 16, 32})
+        self.assertEqual({row["plan"] for row in document["baselines"]}, {"verify"})
+        for row in document["baselines"]:
+            self.assertLess(row["subgraph"], row["of"])
+            self.assertGreater(row["us"], 0)
+            self.assertGreaterEqual(row["slope"], 0)
+            self.assertEqual(row["slope"] == 0, row["kind"] == "attention")
+        self.assertIs(self.document(self.sense(cache, "-t", 1, "--json").out)["calibrated"], True)
+        with_draft = self.document(self.sense(cache, "-t", 1, "--json", "--draft", "self:int8").out)
+        self.assertIs(with_draft["calibrated"], False)  # of another pair
+
+    def test_a_draft_is_calibrated_too(self):
+        document = self.document(self.calibrate(self.folder(), "-t", 1, "--json", "--draft", "self:int8").out)
+        self.assertEqual(document["draft"], "self:int8")
+        drafts = [row for row in document["baselines"] if row["plan"] == "draft"]
+        self.assertEqual({row["batch"] for row in drafts}, {1})
+
+    def test_every_core_is_taken(self):
+        cores = len(os.sched_getaffinity(0))
+        result = self.calibrate(self.folder(), "-t", cores, "--json")
+        self.assertIn("take every core", result.err)
+        if cores > 1:
+            self.assertEqual({row["us"] for row in self.document(result.out)["baselines"]}, {0})
+
+    def test_text(self):
+        cache = self.folder()
+        self.assertRegex(self.calibrate(cache).out, r"(?s)^plan .*\nverify +32 .*\nkept in ")
+        self.assertRegex(self.sense(cache).out, r"(?s)^\d+ windows of 20 ms.*\ncs .*\nprobe .*\nrun_delay .*\nfused ")
+
+    def test_windows(self):
+        document = self.document(self.sense(self.folder(), "--json", "--batch", 4, "-s", 3).out)
+        self.assertEqual(len(document["windows"]), 10)
+        self.assertEqual(set(document["signals"]), {"cs", "probe", "run_delay", "fused"})
+        for signal_ in document["signals"].values():
+            self.assertEqual(set(signal_), {"r_intensity", "r_fg_latency", "r_fg_bandwidth"})
+        for window in document["windows"]:
+            self.assertLessEqual(set(document["signals"]) | {"duty", "fg_latency_ns", "fg_gbs"}, set(window))
+            self.assertTrue(0 <= window["duty"] <= 1)
+        self.assertGreater(document["samples"]["stretches"], 0)
+
+    def test_misuse(self):
+        cache = self.folder()
+        for command, arguments in ((self.calibrate, ("--aggressor-cpu", 4000)), (self.sense, ("--foreground-cpu", 4000)),
+                                   (self.calibrate, ("--seconds", 0.5)), (self.sense, ("--batch", 33)),
+                                   (self.calibrate, ("--draft", "self"))):
+            with self.subTest(arguments):
+                self.assertEqual(command(cache, *arguments, code=2).out, "")
 
 
 # ---- make-random-model ----

@@ -10,6 +10,7 @@
 #include "sensor_parts.h"
 #include "slopes.h"
 #include "support.h"
+#include "thread.h"
 
 /* ---- Allocations are counted ---- */
 
@@ -516,6 +517,19 @@ static void test_real_probe(void **state) {
     free(stream);
 }
 
+static void test_page_faults_are_counted(void **state) {
+    (void)state;
+    enum { BYTES = 64 << 20, PAGE = 4096 };
+    volatile unsigned char *fresh = malloc(BYTES);
+    assert_non_null((void *)(uintptr_t)fresh);
+    uint64_t before = thread_page_faults();
+    for (int i = 0; i < BYTES; i += PAGE) {
+        fresh[i] = 1;
+    }
+    assert_true(thread_page_faults() > before);
+    free((void *)(uintptr_t)fresh);
+}
+
 /* ---- Calibrations ---- */
 
 static sereno_calibration *make_calibration(void) {
@@ -737,6 +751,7 @@ int main(void) {
         cmocka_unit_test(test_probe_is_latency_over_baseline),
         cmocka_unit_test(test_probe_reads_ahead),
         cmocka_unit_test(test_real_probe),
+        cmocka_unit_test(test_page_faults_are_counted),
         cmocka_unit_test(test_calibration_round_trip),
         cmocka_unit_test(test_damaged_calibrations),
         cmocka_unit_test(test_calibration_files),
