@@ -339,22 +339,22 @@ def foreground_seeds():
 
 
 def governor_seeds():
-    """A policy, 31 settings (0: the default), then events: kind, plan, batch, 0.1 ms slept, time, and what was sensed."""
+    """A policy, 30 settings (0: the default), then events: kind, plan, batch, 0.1 ms slept, time, and what was sensed."""
     def event(kind, now_us, plan=0, slept=0, stretch=1.0, probe=float("nan"), run_delay=0.0, tokens=1, wall_us=300):
         return struct.pack("<4BQI5fi", kind, plan, 8, slept, now_us * 1000, wall_us * 1000, stretch, 0.5, probe, 0.8,
                            run_delay, tokens)
     def run(policy, settings, events):
         return bytes([policy]) + settings + b"".join(events)
-    begin, defaults = event(5, 0), bytes(31)
+    begin, defaults = event(5, 0), bytes(30)
     contended = [event(0, 300 * i, plan=i // 8 % 3, stretch=1.5, probe=1.8) for i in range(1, 80)]
     return {
         "balanced": run(1, defaults, [begin] + contended),
         "ui-first": run(2, defaults, [begin] + contended),
         "throughput": run(0, defaults, [begin] + contended),
-        "lowest": run(1, b"\x01" * 31, [begin] + contended),
-        "highest": run(2, b"\xff" * 31, [begin] + contended),
-        "force-half": run(0, bytes(30) + b"\x14", [begin] + contended),
-        "batch-odd": run(1, bytes(16) + b"\x20" + bytes(13) + b"\xa0", [begin] + contended),
+        "lowest": run(1, b"\x01" * 30, [begin] + contended),
+        "highest": run(2, b"\xff" * 30, [begin] + contended),
+        "force-half": run(0, bytes(29) + b"\x14", [begin] + contended),
+        "batch-odd": run(1, bytes(15) + b"\x20" + bytes(13) + b"\xa0", [begin] + contended),
         "cores": run(1, defaults, [begin] + [event(0, 3000 * i, plan=1, run_delay=0.5) for i in range(1, 30)]),
         "frames": run(2, defaults, [begin, event(9, 100, wall_us=8000), event(0, 200, plan=1), event(0, 400, 1, 2),
                                     event(10, 500), event(9, 8000, wall_us=2000000), event(0, 60000, plan=1)]),

@@ -369,7 +369,7 @@ static void test_step_response(void **state) {
     (void)state;
     enum { RUNS = 40 };
     for (int policy = SERENO_POLICY_BALANCED; policy < SERENO_POLICIES; policy++) {
-        double abandon = 0, batch4 = 0, batch8 = 0, free_ms = 0, one = 0, abandon_max = 0, free_max = 0, n_drafting = 0;
+        double abandon = 0, batch4 = 0, batch8 = 0, one = 0, abandon_max = 0, n_drafting = 0;
         for (uint64_t i = 0; i < RUNS; i++) {
             plant p = plant_make(i);
             sereno_governor_params params = sereno_governor_defaults((sereno_policy)policy);
@@ -390,7 +390,6 @@ static void test_step_response(void **state) {
                 abandon_max = fmax(abandon_max, w.abandon_ms - at_ms);
                 n_drafting++;
             }
-            (void)free_ms, (void)free_max;
         }
         assert_true(n_drafting > 0);
         print_message(
