@@ -392,11 +392,40 @@ def calibration_seeds():
     }
 
 
+def governor_seeds():
+    """A policy, 30 settings (0: the default), then events: kind, plan, batch, 0.1 ms slept, time, and what was sensed."""
+    def event(kind, now_us, plan=0, slept=0, stretch=1.0, probe=float("nan"), run_delay=0.0, tokens=1, wall_us=300):
+        return struct.pack("<4BQI5fi", kind, plan, 8, slept, now_us * 1000, wall_us * 1000, stretch, 0.5, probe, 0.8,
+                           run_delay, tokens)
+    def run(policy, settings, events):
+        return bytes([policy]) + settings + b"".join(events)
+    begin, defaults = event(5, 0), bytes(30)
+    contended = [event(0, 300 * i, plan=i // 8 % 3, stretch=1.5, probe=1.8) for i in range(1, 80)]
+    return {
+        "balanced": run(1, defaults, [begin] + contended),
+        "ui-first": run(2, defaults, [begin] + contended),
+        "throughput": run(0, defaults, [begin] + contended),
+        "lowest": run(1, b"\x01" * 30, [begin] + contended),
+        "highest": run(2, b"\xff" * 30, [begin] + contended),
+        "force-half": run(0, bytes(29) + b"\x14", [begin] + contended),
+        "batch-odd": run(1, bytes(15) + b"\x20" + bytes(13) + b"\xa0", [begin] + contended),
+        "cores": run(1, defaults, [begin] + [event(0, 3000 * i, plan=1, run_delay=0.5) for i in range(1, 30)]),
+        "frames": run(2, defaults, [begin, event(9, 100, wall_us=8000), event(0, 200, plan=1), event(0, 400, 1, 2),
+                                    event(10, 500), event(9, 8000, wall_us=2000000), event(0, 60000, plan=1)]),
+        "pause": run(1, defaults, [begin, event(7, 10), event(0, 20), event(8, 30), event(3, 40), event(6, 50)]),
+        "time-back": run(1, defaults, contended[40:] + contended[:40]),
+        "time-far": run(1, defaults, [event(0, 2**64 // 1000 - 1), event(0, 1), event(0, 2**63 // 1000)]),
+        "odd": run(2, defaults, [event(0, i, stretch=s, probe=s, run_delay=s, tokens=-1) for i, s in
+                                 enumerate((float("nan"), float("inf"), -1.0, 0.0, 1e38, 1e-45))]),
+        "nothing": b"",
+    }
+
+
 def main():
     for target, seeds in (("fuzz_gguf", gguf_seeds()), ("fuzz_tokenizer", tokenizer_seeds()),
                            ("fuzz_procfs", procfs_seeds()), ("fuzz_sse", sse_seeds()),
                            ("fuzz_foreground", foreground_seeds()), ("fuzz_sensors", sensor_seeds()),
-                           ("fuzz_calibration", calibration_seeds())):
+                           ("fuzz_calibration", calibration_seeds()), ("fuzz_governor", governor_seeds())):
         folder = CORPUS / target
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in seeds.items():

@@ -23,7 +23,6 @@ struct sereno_governor {
     sereno_governor_params params;
     double guarantee_tok_s, prefill_cost;
     score score;
-    double lasting; /* mean of the fast score since the last burst ended */
     burst burst;
     pi_control pi;
     ladder ladder;
@@ -33,9 +32,9 @@ struct sereno_governor {
     double owed_ns;   /* sleep that running has earned */
     uint64_t told_ns; /* time of the last event, by whose clock it is */
     uint64_t now_ns;  /* the governor's own time: 1 at the first event; it never goes back */
-    uint64_t dt_ns;   /* of the last event, since the one before */
-    uint64_t ticked_ns;
+    double ticked_ns; /* of the score's time */
     bool in_request, paused;
+    bool was_burst;           /* at the last event */
     uint64_t slept_before_ns; /* of the sleeps at the present boundary */
     bool was_hold;            /* the sleep under way is of a hold */
     uint64_t reacted_ns;      /* onset of the last burst that was reacted to */
@@ -118,8 +117,6 @@ static void pass_time(sereno_governor *g, uint64_t told_ns) {
     if (dt_ns > step_max_ns) dt_ns = step_max_ns;
     g->told_ns = told_ns;
     g->now_ns += dt_ns;
-    g->dt_ns = dt_ns;
-    if (is_first) g->ticked_ns = g->now_ns;
     if ((double)dt_ns > BUCKET_GAP_NS) {
         forget(g);
     } else if (g->in_request) {
@@ -146,19 +143,23 @@ static void note_sleep(sereno_governor *g, const sereno_event *e) {
     }
 }
 
+/* No sample has come for so long that what was sensed no longer counts. */
+static bool is_blind(const sereno_governor *g) {
+    return g->now_ns - g->score.sample_ns > BLIND_NS;
+}
+
 static void note_signals(sereno_governor *g, const sereno_event *e) {
     sereno_signals none = sereno_no_signals();
     bool has_signals = e->kind == SERENO_EVENT_SUBGRAPH || e->kind == SERENO_EVENT_TICK;
     const sereno_signals *s = has_signals ? &e->signals : &none;
-    bool was_burst = g->burst.on;
     bool sampled = score_update(&g->score, g->now_ns, s);
     if (sampled) {
         burst_sample(&g->burst, g->now_ns, g->score.fast);
         histogram_add(&g->scores, (uint64_t)(fmin(fmax(g->score.fast, 0), 1) * SCORE_UNITS));
     }
-    burst_tick(&g->burst, g->now_ns, g->now_ns - g->score.sample_ns > BLIND_NS);
-    double constant_ns = g->params.slow_ms * 1e6, share = (double)g->dt_ns / (constant_ns + (double)g->dt_ns);
-    g->lasting = was_burst && !g->burst.on ? 0 : g->lasting + (g->score.fast - g->lasting) * share;
+    burst_tick(&g->burst, g->now_ns, is_blind(g));
+    if (g->was_burst && !g->burst.on) g->score.lasting = 0;
+    g->was_burst = g->burst.on;
     g->bottleneck = bottleneck_step(&g->classifier, g->now_ns, (double)s->run_delay, g->score.slow);
 }
 
@@ -185,16 +186,17 @@ static void note_event(sereno_governor *g, const sereno_event *e) {
     }
 }
 
-/* Control of what lasts, every 5 ms of events. */
+/* Control of what lasts, every 5 ms in which the score saw something: a hold, which comes after a high score, must not
+ * make it last. */
 static void control(sereno_governor *g) {
-    uint64_t dt_ns = g->now_ns - g->ticked_ns;
+    double dt_ns = g->score.seen_ns - g->ticked_ns;
     if (dt_ns < TICK_NS) return;
-    g->ticked_ns = g->now_ns;
+    g->ticked_ns = g->score.seen_ns;
     if (dt_ns > TICK_MAX_NS) dt_ns = TICK_MAX_NS; /* a gap is no evidence */
     double target =
         g->bucket.state == BUCKET_FILLED ? g->params.target : fmax(g->params.target, g->params.relaxed_target);
     double error = g->bottleneck == BOTTLENECK_CPU ? -target : g->score.slow - target;
-    pi_step(&g->pi, error, (double)dt_ns / 1e9);
+    pi_step(&g->pi, error, dt_ns / 1e9);
     if (ladder_step(&g->ladder, g->now_ns, g->pi.output, error > 0)) g->stats.batch_changes++;
 }
 
@@ -243,7 +245,7 @@ static measures governed(sereno_governor *g, const sereno_event *e) {
     m.batch_min = ladder_batch(&g->ladder);
     if (m.batch_min > 1 && m.mode != SERENO_MODE_PREEMPT) m.mode = SERENO_MODE_BATCH;
     /* Only beside what is there now: PI output and the slow score are slow to come down. */
-    bool contended = burst || g->lasting > p->target;
+    bool contended = burst || g->score.lasting > fmax(p->target, p->burst_off);
     bool sleeps = contended && g->pi.output > p->sleep_from && p->sleep_ratio > 0;
     if (sleeps) {
         m.sleep_ratio = p->sleep_ratio * (g->pi.output - p->sleep_from) / (1 - p->sleep_from);

@@ -10,10 +10,12 @@ static const double quiet_probe = 0.15, quiet_stretch = 0.25;
 /* To believe that the machine has become clearly faster, as a share of drift_s. What is not clear is not believed
  * sooner, or noise would lower the baseline. */
 static const double faster_share = 0.2, clearly_faster = 0.05;
-static const double score_min = -0.25, score_max = 1.25;
-/* A single sample is cut off as far below a quiet machine's as above it, or noise alone would count as contention. */
-static const double sample_max = 1.25;
+/* Cut off as far below a quiet machine's as above it, or noise alone would count as contention. */
+static const double intensity_max = 1.25;
 static const double drift_max = 2; /* of the logarithm: no clock changes by more than seven times */
+/* A sample stands for the time since the last one, but not for a sleep or a hold: these come after high samples, and
+ * would make them weigh more. */
+static const double sample_max_ns = 2e6;
 static const uint64_t probe_lost_ns = 500000000, blind_ns = 100000000;
 
 void score_init(score *s, const sereno_governor_params *p) {
@@ -40,7 +42,7 @@ typedef struct evidence {
 
 static double weigh(evidence *e, double logarithm, float slope, double noise) {
     double full = log1p((double)slope), weight = full * full / (noise * noise);
-    double intensity = clamp(logarithm / full, -sample_max, sample_max);
+    double intensity = clamp(logarithm / full, -intensity_max, intensity_max);
     e->sum += weight * intensity;
     e->weight += weight;
     return intensity;
@@ -60,6 +62,13 @@ static void follow_drift(score *s, double dt_ns, double logarithm) {
     s->drift += off * (1 - kept(dt_ns, off > -clearly_faster ? s->drift_ns : s->drift_ns * faster_share));
 }
 
+/* The fast score has been this for so long. */
+static void follow(score *s, double dt_ns) {
+    blend(&s->slow, s->fast, dt_ns, s->slow_ns);
+    blend(&s->lasting, s->fast, dt_ns, s->slow_ns);
+    s->seen_ns += dt_ns;
+}
+
 bool score_update(score *s, uint64_t now_ns, const sereno_signals *signals) {
     double dt_ns = s->last_ns > 0 ? (double)(now_ns - s->last_ns) : 0;
     double sample_dt_ns = s->sample_ns > 0 ? (double)(now_ns - s->sample_ns) : s->slow_ns;
@@ -77,16 +86,17 @@ bool score_update(score *s, uint64_t now_ns, const sereno_signals *signals) {
               s->slow_ns);
         follow_drift(s, sample_dt_ns, logarithm);
     }
+    bool sampled = e.weight > 0;
     double left = kept(dt_ns, s->fast_ns);
     s->sum = s->sum * left + e.sum;
     s->weight = s->weight * left + e.weight;
-    bool sampled = e.weight > 0;
     if (sampled) {
-        s->fast = clamp(s->sum / s->weight, score_min, score_max);
+        s->fast = clamp(s->sum / s->weight, -intensity_max, intensity_max);
         s->sample_ns = now_ns;
+        follow(s, sample_dt_ns < sample_max_ns ? sample_dt_ns : sample_max_ns);
     } else if (now_ns - s->sample_ns > blind_ns) { /* who sees nothing has no reason to hold back */
         s->fast *= kept(dt_ns, s->slow_ns);
+        follow(s, dt_ns);
     }
-    blend(&s->slow, s->fast, dt_ns, s->slow_ns);
     return sampled;
 }

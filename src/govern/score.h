@@ -2,7 +2,7 @@
  * The contention score: an estimate of the foreground's memory intensity, 0 (nothing) to 1 (it streams all it can),
  * that does not depend on what we are running ourselves.
  *
- * Invariant: fast and slow lie in -0.25 .. 1.25 and drift in -2 .. 2 whatever the signals; what is not a number or says
+ * Invariant: fast and slow lie in -1.25 .. 1.25 and drift in -2 .. 2 whatever the signals; what is not a number or says
  * nothing is as if it had not come. Beside a constant foreground fast and slow have the same mean, 0 where there is
  * none. 100 ms without any sample, and both go to 0.
  *
@@ -26,6 +26,8 @@ typedef struct score {
     double fast_ns, slow_ns, drift_ns; /* time constants */
     double sum, weight;                /* of late samples' intensities, decaying */
     double fast, slow;
+    double seen_ns;                        /* time that samples stand for, and time in which none came for long */
+    double lasting;                        /* as slow, but set to 0 by whoever saw a burst end */
     double drift;                          /* logarithm of how much slower the machine is than its baselines */
     double stretch_mean;                   /* slow mean of the stretch's logarithm, drift included */
     double stretch_level, probe_level;     /* slow means: of the stretch's intensity, and of the probe's */

@@ -162,7 +162,8 @@ static void test_only_differences_of_time_count(void **state) {
 /* What a run looked like from a time on. */
 typedef struct watch {
     double from_ms, to_ms;
-    int64_t abandons, sleeps, holds, closed, not_open;    /* events with such a decision */
+    int64_t abandons, sleeps, holds, closed; /* events with such a decision */
+    double not_open_ms;
     double abandon_ms, open_ms, batch_ms[SERENO_BATCHES]; /* first time of such, batch_min at least; 0: never */
     double one_ms;                                        /* last time that batch_min was above 1 */
     double changed_ms[2];                                 /* of batch_min, the last two */
@@ -189,7 +190,7 @@ static void see(void *ctx, const plant *p, const sereno_event *e, const sereno_d
     w->sleeps += d->sleep_us > 0 && !d->hold;
     w->holds += d->hold;
     w->closed += !d->bounds.may_draft;
-    w->not_open += d->mode != SERENO_MODE_OPEN;
+    if (d->mode != SERENO_MODE_OPEN) w->not_open_ms += dt_ms;
     if (d->abandon && w->abandon_ms <= 0) w->abandon_ms = now_ms;
     if (d->bounds.batch_min > 1) w->one_ms = now_ms;
     for (int i = 0; i < SERENO_BATCHES; i++) {
@@ -257,10 +258,10 @@ static void test_no_lock_in(void **state) {
             run_watched(&p, &params, until_ms + 4000, &seen[contended]);
         }
         const watch *w = &seen[1];
-        bool few = w->not_open <= seen[0].not_open + 30; /* of some 6,000 events */
-        if (!few || w->one_ms > 0 || w->sleeps || w->score / w->score_ms > seen[0].score / seen[0].score_ms + 0.05) {
-            fail_msg("run %d, %s: not open %d times (%d otherwise), batch until %.0f ms, %d sleeps, score %.3f (%.3f)",
-                     (int)i, sereno_policy_name(params.policy), (int)w->not_open, (int)seen[0].not_open, w->one_ms,
+        bool few = w->not_open_ms <= seen[0].not_open_ms + 200; /* a few false alarms */
+        if (!few || w->one_ms > 0 || w->score / w->score_ms > seen[0].score / seen[0].score_ms + 0.05) {
+            fail_msg("run %d, %s: not open %.0f ms (%.0f otherwise), batch until %.0f ms, %d sleeps, score %.3f (%.3f)",
+                     (int)i, sereno_policy_name(params.policy), w->not_open_ms, seen[0].not_open_ms, w->one_ms,
                      (int)w->sleeps, w->score / w->score_ms, seen[0].score / seen[0].score_ms);
         }
     }
@@ -338,7 +339,7 @@ static void test_full_speed_again(void **state) {
         slowest_s = fmax(slowest_s, (w.one_ms - end_ms) / 1e3);
     }
     print_message("the smallest batch is 1 again after %.2f s at most\n", slowest_s);
-    assert_true(slowest_s < 3);
+    assert_true(slowest_s < 5);
 }
 
 /* What we are running ourselves does not show in the score. */
@@ -368,7 +369,7 @@ static void test_step_response(void **state) {
     (void)state;
     enum { RUNS = 40 };
     for (int policy = SERENO_POLICY_BALANCED; policy < SERENO_POLICIES; policy++) {
-        double abandon = 0, batch4 = 0, batch8 = 0, free_ms = 0, one = 0, abandon_max = 0, free_max = 0, n_drafting = 0;
+        double abandon = 0, batch4 = 0, batch8 = 0, one = 0, abandon_max = 0, n_drafting = 0;
         for (uint64_t i = 0; i < RUNS; i++) {
             plant p = plant_make(i);
             sereno_governor_params params = sereno_governor_defaults((sereno_policy)policy);
@@ -389,7 +390,6 @@ static void test_step_response(void **state) {
                 abandon_max = fmax(abandon_max, w.abandon_ms - at_ms);
                 n_drafting++;
             }
-            (void)free_ms, (void)free_max;
         }
         assert_true(n_drafting > 0);
         print_message(

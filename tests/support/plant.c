@@ -28,7 +28,7 @@ static const plant_phase *phase_now(const plant *p) {
 
 static double ms_in_period(const plant *p) {
     const plant_phase *f = phase_now(p);
-    return fmod((double)p->now_ns / 1e6 - f->from_ms, f->period_ms);
+    return f->period_ms > 0 ? fmod((double)p->now_ns / 1e6 - f->from_ms, f->period_ms) : 0;
 }
 
 static bool in_use(const plant *p) {
@@ -70,13 +70,15 @@ static void tell_others(plant *p) {
         p->paused = f->paused;
         tell(p, (sereno_event){.kind = f->paused ? SERENO_EVENT_PAUSE : SERENO_EVENT_RESUME});
     }
-    bool in_frame = f->hints && in_use(p);
-    if (f->dies && p->in_frame) in_frame = true;
-    if (in_frame == p->in_frame) return;
+    bool in_frame = (f->hints && in_use(p)) || (f->dies && p->in_frame);
+    double begin_ms = f->hints ? (double)p->now_ns / 1e6 - ms_in_period(p) : p->frame_ms;
+    bool is_next = in_frame && p->in_frame && begin_ms > p->frame_ms + 1; /* the end of the last one was not seen */
+    if (in_frame == p->in_frame && !is_next) return;
     p->in_frame = in_frame;
-    uint64_t left_ns = in_frame ? (uint64_t)((f->period_ms - ms_in_period(p)) * 1e6) : 0;
-    tell(p, (sereno_event){.kind = in_frame ? SERENO_EVENT_FRAME_BEGIN : SERENO_EVENT_FRAME_END,
-                           .deadline_ns = told_ns(p) + left_ns});
+    if (in_frame) p->frame_ms = begin_ms;
+    if (is_next || !in_frame) tell(p, (sereno_event){.kind = SERENO_EVENT_FRAME_END});
+    uint64_t left_ns = (uint64_t)(fmax(f->period_ms - ms_in_period(p), 0) * 1e6);
+    if (in_frame) tell(p, (sereno_event){.kind = SERENO_EVENT_FRAME_BEGIN, .deadline_ns = told_ns(p) + left_ns});
 }
 
 static void probe(plant *p, sereno_signals *s) {

@@ -52,6 +52,7 @@ typedef struct plant {
     uint64_t probed_ns;
     int phase;
     bool in_frame, paused;
+    double frame_ms; /* when the frame that was told of began */
     double prefill_cost;
     int64_t tokens, abandoned, n_events;
     double work[PLANT_SECONDS_MAX * 1000 / PLANT_SLICE_MS]; /* tokens' worth, by slice of time */

@@ -62,7 +62,7 @@ static void test_score_is_the_intensity(void **state) {
         double intensity, stretch_slope, probe_slope, want;
     } rows[] = {{0, 0.5, 0.8, 0},      {0.5, 0.5, 0.8, 0.5}, {1, 0.5, 0.8, 1},      {1, 0.06, 0, 1},
                 {0.7, 0, 0.8, 0.7},    {0.7, 0.5, 0, 0.7},   {0.7, 0.04, 0.8, 0.7}, {3, 0.5, 0.8, 1.25},
-                {-2, 0.5, 0.8, -0.25}, {0.7, 0.04, 0, 0},    {0.3, 1e30, 1e30, 0.3}};
+                {-2, 0.5, 0.8, -1.25}, {0.7, 0.04, 0, 0},    {0.3, 1e30, 1e30, 0.3}};
     rng r = {1};
     for (size_t i = 0; i < N(rows); i++) {
         score s = fresh_score();
@@ -116,8 +116,8 @@ static void test_score_stays_in_range(void **state) {
                                   odd[rng_below(&r, N(odd))], odd[rng_below(&r, N(odd))]};
         now_ns += rng_u64(&r) >> (24 + rng_below(&r, 40));
         score_update(&s, now_ns, &signals);
-        assert_true(s.fast >= -0.25 && s.fast <= 1.25);
-        assert_true(s.slow >= -0.25 - 1e-9 && s.slow <= 1.25 + 1e-9);
+        assert_true(s.fast >= -1.25 && s.fast <= 1.25);
+        assert_true(s.slow >= -1.25 - 1e-9 && s.slow <= 1.25 + 1e-9);
         assert_true(s.drift >= -2 - 1e-9 && s.drift <= 2 + 1e-9);
     }
 }

@@ -1,0 +1,82 @@
+/*
+ * The governor on any bytes: settings first (a policy, then as many bytes as there are settings, each a place in its
+ * range), then events of 40 bytes; every decision is in the ranges of its header.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "fuzz.h"
+#include "sereno/governor.h"
+
+static void take(const uint8_t **data, size_t *size, void *out, size_t n) {
+    size_t have = n < *size ? n : *size;
+    memset(out, 0, n);
+    if (have > 0) memcpy(out, *data, have);
+    *data += have;
+    *size -= have;
+}
+
+static sereno_governor *open_governor(const uint8_t **data, size_t *size) {
+    uint8_t byte;
+    take(data, size, &byte, 1);
+    sereno_governor_params params = sereno_governor_defaults((sereno_policy)(byte % SERENO_POLICIES));
+    for (const sereno_governor_key *k = sereno_governor_keys(); k->name; k++) {
+        take(data, size, &byte, 1);
+        double *value = (double *)(void *)((char *)&params + k->offset);
+        if (byte > 0) *value = fmin(k->low + (k->high - k->low) * (byte - 1) / 254, k->high); /* 0: the default */
+    }
+    params.burst_off = fmin(params.burst_off, params.burst_on);
+    sereno_governor_limits limits = {.plain_tok_s = 40, .prefill_cost = 0.125};
+    sereno_governor *g;
+    sereno_error err;
+    CHECK(sereno_governor_open(&params, &limits, &g, &err) == SERENO_OK);
+    return g;
+}
+
+static sereno_event take_event(const uint8_t **data, size_t *size) {
+    uint8_t head[4];
+    sereno_event e = {0};
+    take(data, size, head, sizeof head);
+    take(data, size, &e.now_ns, sizeof e.now_ns);
+    take(data, size, &e.wall_ns, 4);
+    take(data, size, &e.signals.stretch, 4);
+    take(data, size, &e.signals.stretch_slope, 4);
+    take(data, size, &e.signals.probe, 4);
+    take(data, size, &e.signals.probe_slope, 4);
+    take(data, size, &e.signals.run_delay, 4);
+    take(data, size, &e.tokens, 4);
+    e.kind = (sereno_event_kind)(head[0] % SERENO_EVENT_KINDS);
+    e.plan = (sereno_plan_kind)(head[1] % 3);
+    e.batch = head[2];
+    e.slept_ns = (uint64_t)head[3] * 100000;
+    e.deadline_ns = e.now_ns + e.wall_ns;
+    return e;
+}
+
+static bool is_batch(int32_t n) {
+    return n >= 1 && n <= SERENO_VERIFY_BATCH_MAX && (n & (n - 1)) == 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    sereno_governor *g = open_governor(&data, &size);
+    sereno_governor_stats stats;
+    while (size > 0) {
+        sereno_event e = take_event(&data, &size);
+        sereno_decision d;
+        sereno_governor_step(g, &e, &d);
+        const sereno_bounds *b = &d.bounds;
+        CHECK(b->draft_min >= 0 && b->draft_min <= b->draft_max && b->draft_max <= SERENO_DRAFT_MAX);
+        CHECK(is_batch(b->batch_min) && is_batch(b->batch_max) && b->batch_min <= b->batch_max);
+        CHECK(d.prefill_batch >= 1 && d.prefill_batch <= SERENO_PREFILL_BATCH_MAX);
+        CHECK(d.sleep_us <= SERENO_SLEEP_US_MAX && (!d.hold || d.sleep_us > 0));
+        CHECK(!d.abandon || (e.kind == SERENO_EVENT_SUBGRAPH && e.plan == SERENO_PLAN_DRAFT && d.sleep_us == 0));
+        CHECK((int)d.mode >= 0 && (int)d.mode < SERENO_MODES);
+        CHECK(d.score >= 0 && d.score <= 1);
+        CHECK(d.next_ns >= e.now_ns);
+    }
+    sereno_governor_read(g, &stats);
+    CHECK(isfinite(stats.bucket_tokens));
+    sereno_governor_close(&g);
+    CHECK(!g);
+    return 0;
+}

@@ -1,0 +1,135 @@
+/* Settings of the governor: parsing, ranges, names, and that the document lists them as they are. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support.h"
+
+static double value_of(const sereno_governor_params *params, const sereno_governor_key *k) {
+    return *(const double *)(const void *)((const char *)params + k->offset);
+}
+
+static void test_each_key(void **state) {
+    (void)state;
+    static const char *const texts[] = {"", "x", "1x", "nan", "inf", "-inf", "1 ", "1e999", "0,5", "--1"};
+    for (const sereno_governor_key *k = sereno_governor_keys(); k->name; k++) {
+        sereno_governor_params params = sereno_governor_defaults(SERENO_POLICY_BALANCED), before = params;
+        sereno_error error = {0};
+        const double beyond[] = {k->low - 1e-3, k->high + fmax(1e-3, k->high * 1e-6)};
+        char text[64], range[64];
+        snprintf(range, sizeof range, "%g to %g", k->low, k->high);
+        for (size_t i = 0; i < 2; i++) {
+            snprintf(text, sizeof text, "%.17g", beyond[i]);
+            assert_int_equal(sereno_governor_set(&params, k->name, text, &error), SERENO_ERR_INVALID);
+            assert_non_null(strstr(error.message, k->name));
+            assert_non_null(strstr(error.message, range));
+        }
+        for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+            assert_int_equal(sereno_governor_set(&params, k->name, texts[i], &error), SERENO_ERR_INVALID);
+        }
+        assert_memory_equal(&params, &before, sizeof params); /* nothing has changed */
+        for (size_t i = 0; i < 2; i++) {
+            snprintf(text, sizeof text, "%.17g", i ? k->high : k->low);
+            assert_ok(sereno_governor_set(&params, k->name, text, err));
+            assert_true(value_of(&params, k) == (i ? k->high : k->low));
+        }
+        params = before;
+        *(double *)(void *)((char *)&params + k->offset) = (double)NAN;
+        assert_int_equal(sereno_governor_check(&params, &error), SERENO_ERR_INVALID);
+        assert_non_null(strstr(error.message, k->name));
+    }
+}
+
+static void test_table_is_whole(void **state) {
+    (void)state;
+    size_t n = 0;
+    for (const sereno_governor_key *k = sereno_governor_keys(); k->name; k++) {
+        assert_int_equal(k->offset, offsetof(sereno_governor_params, fast_us) + n++ * sizeof(double));
+    }
+    assert_int_equal(sizeof(sereno_governor_params), offsetof(sereno_governor_params, fast_us) + n * sizeof(double));
+    for (int policy = 0; policy < SERENO_POLICIES; policy++) {
+        sereno_governor_params params = sereno_governor_defaults((sereno_policy)policy);
+        assert_int_equal(params.policy, policy);
+        assert_ok(sereno_governor_check(&params, err));
+    }
+}
+
+static void test_what_is_refused(void **state) {
+    (void)state;
+    sereno_error error = {0};
+    sereno_governor_params params = sereno_governor_defaults(SERENO_POLICY_BALANCED);
+    assert_int_equal(sereno_governor_set(&params, "gain", "1", &error), SERENO_ERR_INVALID);
+    for (const sereno_governor_key *k = sereno_governor_keys(); k->name; k++) {
+        assert_non_null(strstr(error.message, k->name));
+    }
+    params.burst_off = params.burst_on + 0.01;
+    assert_int_equal(sereno_governor_check(&params, &error), SERENO_ERR_INVALID);
+    params = sereno_governor_defaults((sereno_policy)99);
+    assert_int_equal(sereno_governor_check(&params, &error), SERENO_ERR_INVALID);
+    params = sereno_governor_defaults(SERENO_POLICY_BALANCED);
+    static const sereno_governor_limits limits[] = {{0, 0.1},  {-1, 0.1}, {NAN, 0.1}, {INFINITY, 0.1},
+                                                    {10, 1.1}, {10, -1},  {10, NAN}};
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        sereno_governor *g = (sereno_governor *)&params;
+        assert_int_equal(sereno_governor_open(&params, &limits[i], &g, &error), SERENO_ERR_INVALID);
+        assert_null(g);
+    }
+}
+
+static void test_names(void **state) {
+    (void)state;
+    for (int i = 0; i < SERENO_MODES; i++) assert_string_not_equal(sereno_mode_name((sereno_mode)i), "?");
+    for (int i = 0; i < SERENO_EVENT_KINDS; i++) assert_string_not_equal(sereno_event_name((sereno_event_kind)i), "?");
+    for (int i = 0; i < SERENO_POLICIES; i++) assert_string_not_equal(sereno_policy_name((sereno_policy)i), "?");
+    assert_string_equal(sereno_mode_name(SERENO_MODES), "?");
+    assert_string_equal(sereno_event_name(SERENO_EVENT_KINDS), "?");
+    assert_string_equal(sereno_policy_name(SERENO_POLICIES), "?");
+}
+
+/* Where nobody governs, bounds are those of speculation's defaults: the widest. */
+static void test_ungoverned_is_the_default(void **state) {
+    (void)state;
+    sereno_bounds d = sereno_ungoverned().bounds, s = sereno_speculation_defaults().bounds;
+    assert_true(d.may_draft == s.may_draft && d.draft_min == s.draft_min && d.draft_max == s.draft_max);
+    assert_true(d.batch_min == s.batch_min && d.batch_max == s.batch_max);
+}
+
+/* A row of the document's table. */
+static void print_row(char *row, size_t size, const sereno_governor_key *k) {
+    snprintf(row, size, "| `%s` | %s | %g to %g | %g | %g | %s |\n", k->name, k->unit, k->low, k->high,
+             k->defaults[SERENO_POLICY_BALANCED], k->defaults[SERENO_POLICY_UI_FIRST], k->about);
+}
+
+static void test_document_lists_them(void **state) {
+    (void)state;
+    size_t size;
+    char *text = (char *)read_whole(SOURCE_DIR "/docs/GOVERNOR.md", &size);
+    text[size] = '\0';
+    for (const sereno_governor_key *k = sereno_governor_keys(); k->name; k++) {
+        char row[512];
+        print_row(row, sizeof row, k);
+        if (!strstr(text, row)) fail_msg("docs/GOVERNOR.md does not have the row %s", row);
+    }
+    free(text);
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1 && strcmp(argv[1], "table") == 0) { /* for the document */
+        for (const sereno_governor_key *k = sereno_governor_keys(); k->name; k++) {
+            char row[512];
+            print_row(row, sizeof row, k);
+            fputs(row, stdout);
+        }
+        return 0;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_key),
+        cmocka_unit_test(test_table_is_whole),
+        cmocka_unit_test(test_what_is_refused),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_ungoverned_is_the_default),
+        cmocka_unit_test(test_document_lists_them),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
