@@ -4,7 +4,8 @@
 
 /* Noise of a single sample, of the logarithm: of a subgraph's time, and of eight loads. */
 static const double stretch_noise = 0.1, probe_noise = 0.2;
-static const double least_slope = 0.05;
+/* A baseline is known to a few percent at best: what moves no more than that with contention says nothing of it. */
+static const double least_slope = 0.12;
 /* What the level of the probe must be below to call a stretch quiet; and of the stretch itself where there is none. */
 static const double quiet_probe = 0.15, quiet_stretch = 0.25;
 /* To believe that the machine has become clearly faster, as a share of drift_s. What is not clear is not believed
@@ -21,6 +22,10 @@ static const uint64_t probe_lost_ns = 500000000, blind_ns = 100000000;
 void score_init(score *s, const sereno_governor_params *p) {
     *s = (score){.fast_ns = p->fast_us * 1e3, .slow_ns = p->slow_ms * 1e6, .drift_ns = p->drift_s * 1e9};
 }
+
+/* Evidence that it takes to believe half of what it says: signals that hardly move with contention say nothing, even if
+ * several do. */
+static const double doubt = 1;
 
 static double clamp(double x, double low, double high) {
     return x < low ? low : x > high ? high : x;
@@ -40,12 +45,13 @@ typedef struct evidence {
     double sum, weight;
 } evidence;
 
+/* Returns the intensity as far as this sample alone is to be believed. */
 static double weigh(evidence *e, double logarithm, float slope, double noise) {
     double full = log1p((double)slope), weight = full * full / (noise * noise);
     double intensity = clamp(logarithm / full, -intensity_max, intensity_max);
     e->sum += weight * intensity;
     e->weight += weight;
-    return intensity;
+    return intensity * weight / (weight + doubt);
 }
 
 static void blend(double *mean, double value, double dt_ns, double constant_ns) {
@@ -91,7 +97,7 @@ bool score_update(score *s, uint64_t now_ns, const sereno_signals *signals) {
     s->sum = s->sum * left + e.sum;
     s->weight = s->weight * left + e.weight;
     if (sampled) {
-        s->fast = clamp(s->sum / s->weight, -intensity_max, intensity_max);
+        s->fast = clamp(s->sum / (s->weight + doubt), -intensity_max, intensity_max);
         s->sample_ns = now_ns;
         follow(s, sample_dt_ns < sample_max_ns ? sample_dt_ns : sample_max_ns);
     } else if (now_ns - s->sample_ns > blind_ns) { /* who sees nothing has no reason to hold back */

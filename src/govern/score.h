@@ -10,6 +10,9 @@
  * So i = ln r / ln (1 + s), and several signals are weighed by how well they tell: (ln (1 + s) / noise)^2. Means of
  * logarithms do better than means of ratios (docs/GOVERNOR.md).
  *
+ * What there is of evidence is believed as far as it goes (w / (w + 1)): where slopes are next to nothing, since cores
+ * do not disturb each other, the score is next to nothing.
+ *
  * Drift: the machine's own speed changes (clock, heat), and then all subgraphs take longer while loads do not. So
  * the stretch is reckoned from a baseline which follows it slowly as long as the probe says that nothing contends;
  * where there is no probe, only as long as the stretch itself is small (so a clock that changes by more than a quarter
