@@ -74,15 +74,15 @@ static void test_score_is_the_intensity(void **state) {
     }
 }
 
-/* Signals that disagree are weighed by how well they tell: a slope of 0.8 drowns one of 0.1. */
+/* Signals that disagree are weighed by how well they tell: a slope of 0.8 drowns one of 0.15. */
 static void test_score_weighs(void **state) {
     (void)state;
     rng r = {1};
     score s = fresh_score();
-    sereno_signals signals = signals_at(0, 1, 0.1, 0.8);
+    sereno_signals signals = signals_at(0, 1, 0.15, 0.8);
     signals.probe = 1.8f;
     feed(&s, 1, 20 * ms, ms / 10, signals, 0, &r);
-    double stretch = pow(log1p(0.1) / 0.1, 2), probe = pow(log1p(0.8) / 0.2, 2);
+    double stretch = pow(log1p(0.15) / 0.1, 2), probe = pow(log1p(0.8) / 0.2, 2);
     assert_true(fabs(s.fast - probe / (probe + stretch)) < 0.03);
 }
 
