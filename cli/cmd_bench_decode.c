@@ -351,6 +351,7 @@ int cmd_bench_decode(int argc, char **argv) {
         "\nA strategy is plain, or spec with these keys (values with ':' as in self:int4 are fine):\n"
         "  draft=DRAFT           as --draft of sereno run\n"
         "  draft-max=N batch=N   fixed, as --draft-max and --batch\n"
+        "  policy=POLICY         governed: throughput (watched only), balanced or ui-first\n"
         "  abandon=P             a pass of the draft is abandoned with this probability, at any boundary\n"
         "  fill=on|off           n-grams in places that the draft leaves free\n"
         "  orders=2-8            lengths of n-grams\n"

@@ -122,7 +122,22 @@ static int plain_or_spec(void *ctx, const command_line *cl, int number, strategy
     return 0;
 }
 
-const strategy_dialect decode_dialect = {.first = plain_or_spec};
+/* A policy governs the strategy. */
+static int policy_key(void *ctx, const command_line *cl, int number, strategy *s, const char *key, const char *value,
+                      bool *known) {
+    (void)ctx;
+    (void)number;
+    *known = strcmp(key, "policy") == 0;
+    for (int policy = 0; policy < SERENO_POLICIES && *known; policy++) {
+        if (strcmp(value, sereno_policy_name((sereno_policy)policy)) != 0) continue;
+        s->governed = true;
+        s->governor = sereno_governor_defaults((sereno_policy)policy);
+        return 0;
+    }
+    return *known ? strategy_bad_value(cl, s, key, value, "throughput, balanced or ui-first") : 0;
+}
+
+const strategy_dialect decode_dialect = {.first = plain_or_spec, .key = policy_key};
 
 int strategies_parse(const command_line *cl, const char *text, const strategy_dialect *dialect, strategy_list *out) {
     out->n = 0;
@@ -205,6 +220,8 @@ void strategies_close(strategy_list *strategies) {
 }
 
 decode_strategy strategy_for_bench(const strategy *s) {
-    return (decode_strategy){
-        .name = s->name, .speculation = s->opened.plain ? NULL : &s->opened.speculation, .abandon = s->abandon};
+    return (decode_strategy){.name = s->name,
+                             .speculation = s->opened.plain ? NULL : &s->opened.speculation,
+                             .governor = s->governed ? &s->governor : NULL,
+                             .abandon = s->abandon};
 }

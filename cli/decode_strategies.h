@@ -4,6 +4,7 @@
 
 #include "bench_decode.h"
 #include "draft_options.h"
+#include "sereno/governor.h"
 #include "synthetic.h"
 
 enum { STRATEGIES_LIST_MAX = 32, STRATEGY_TEXT_MAX = 512 };
@@ -13,6 +14,8 @@ typedef struct strategy {
     char text[STRATEGY_TEXT_MAX]; /* the same, cut into its words */
     draft_options draft;
     bool fill;
+    bool governed; /* by the policy of: */
+    sereno_governor_params governor;
     double abandon;
     sereno_ngram_options ngram;
     opened_draft opened;

@@ -174,30 +174,27 @@ int governor_open_for(const governor_options *o, sereno_engine *target, sereno_e
                       sereno_error *err) {
     bool logs = out->trace.file.to || out->decisions.file.to;
     if (o->policy == SERENO_POLICY_THROUGHPUT && !logs) return SERENO_OK;
-    sereno_governor_limits limits = sereno_governor_limits_of(target);
     out->calibration = calibration_find(target, draft);
-    int status = sereno_sensor_open(target, draft, out->calibration, &out->sensor, err);
-    if (!status) status = sereno_governor_open(&o->params, &limits, &out->governor, err);
-    out->control = (sereno_control){.sensor = out->sensor,
-                                    .governor = out->governor,
-                                    .on_decision = logs ? on_decision : NULL,
-                                    .ctx = logs ? out : NULL};
+    int status = sereno_control_open(&out->control, target, draft, out->calibration, &o->params, err);
+    if (logs) {
+        out->control.on_decision = on_decision;
+        out->control.ctx = out;
+    }
     return status;
 }
 
 sereno_governing governor_governing(opened_governor *g) {
-    if (!g->governor) return (sereno_governing){0};
+    if (!g->control.governor) return (sereno_governing){0};
     /* A foreground that cooperates may have come since the last request; that there is none is no error. */
     if (!g->hint && sereno_frame_hint_watch(NULL, &g->hint, NULL) == SERENO_OK) g->control.hint = g->hint;
     return sereno_control_governing(&g->control);
 }
 
 int governor_close_opened(opened_governor *g, sereno_error *err) {
-    sereno_governor_close(&g->governor);
-    sereno_sensor_close(&g->sensor);
+    sereno_control_close(&g->control);
     sereno_calibration_close(&g->calibration);
     sereno_frame_hint_close(&g->hint);
-    g->control = (sereno_control){0};
+    g->control.hint = NULL;
     int traced = trace_close(&g->trace, err), decided = decisions_close(&g->decisions, traced ? NULL : err);
     return traced ? traced : decided;
 }
@@ -235,9 +232,9 @@ static json_t *json_signals(const sereno_sensor *sensor) {
 }
 
 json_t *json_governor(const governor_options *o, const opened_governor *g) {
-    if (!g->governor) return json_null();
+    if (!g->control.governor) return json_null();
     sereno_governor_stats s;
-    sereno_governor_read(g->governor, &s);
+    sereno_governor_read(g->control.governor, &s);
     json_t *score = json_pack("{s:f, s:f, s:f}", "p50", s.score_p50, "p95", s.score_p95, "p99", s.score_p99);
     json_t *reaction =
         json_pack("{s:f, s:f, s:f}", "p50", s.reaction_us_p50, "p95", s.reaction_us_p95, "p99", s.reaction_us_p99);
@@ -246,7 +243,7 @@ json_t *json_governor(const governor_options *o, const opened_governor *g) {
                      "sleeps", (json_int_t)s.sleeps, "holds", (json_int_t)s.holds, "sleep_ms", (double)s.sleep_ns / 1e6,
                      "hold_ms", (double)s.hold_ns / 1e6, "batch_histogram", json_batches(&s), "score", score,
                      "bucket_level", s.bucket_tokens, "guarantee_tok_s", s.guarantee_tok_s, "reaction_us", reaction,
-                     "calibrated", g->calibration != NULL, "signals", json_signals(g->sensor));
+                     "calibrated", g->calibration != NULL, "signals", json_signals(g->control.sensor));
 }
 
 json_t *json_governor_settings(const governor_options *o) {
@@ -260,9 +257,9 @@ json_t *json_governor_settings(const governor_options *o) {
 }
 
 void governor_note(const diagnostics *diag, const governor_options *o, const opened_governor *g) {
-    if (!g->governor) return;
+    if (!g->control.governor) return;
     sereno_governor_stats s;
-    sereno_governor_read(g->governor, &s);
+    sereno_governor_read(g->control.governor, &s);
     int most = 0;
     double whole = 0;
     for (int i = 0; i < SERENO_MODES; i++) {

@@ -103,8 +103,9 @@ SERENO_API void sereno_sensor_stats_read(const sereno_sensor *sensor, sereno_sen
 
 typedef struct sereno_control {
     sereno_sensor *sensor;     /* NULL: events have no signals but those that they bring */
-    sereno_governor *governor; /* all of these are borrowed */
-    /* Looked at in every event; a frame's begin and end become events of their own. NULL: no one gives hints. */
+    sereno_governor *governor; /* never NULL while it governs */
+    /* Looked at in every event; a frame's begin and end become events of their own. NULL: no one gives hints. Borrowed.
+     */
     const sereno_frame_hint *hint;
     bool in_frame; /* as last seen, and when that frame began */
     uint64_t frame_begin_ns;
@@ -113,6 +114,15 @@ typedef struct sereno_control {
                         const sereno_decision *decision);
     void *ctx;
 } sereno_control;
+
+/* Opens a sensor and a governor for a target and its draft (NULL: none), the rest of *c is zero: hint and on_decision
+ * may be set then. The engines, and the calibration (NULL: none), must stay until it is closed. On failure it is
+ * closed. */
+SERENO_API int sereno_control_open(sereno_control *c, sereno_engine *target, sereno_engine *draft,
+                                   const sereno_calibration *calibration, const sereno_governor_params *params,
+                                   sereno_error *err);
+/* Fine on one that is all zero. */
+SERENO_API void sereno_control_close(sereno_control *c);
 
 /* What requests are governed by; borrows the control. */
 SERENO_API sereno_governing sereno_control_governing(sereno_control *control);

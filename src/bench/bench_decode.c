@@ -16,6 +16,7 @@ typedef struct state {
     decode_result *result;
     sereno_tokens wanted; /* the first strategy's text */
     histogram abandon_ns;
+    sereno_control controls[STRATEGIES_MAX]; /* of governed strategies; they go on from run to run */
     uint64_t done;
 } state;
 
@@ -49,9 +50,22 @@ static bool same_tokens(const sereno_tokens *a, const sereno_tokens *b) {
     return a->n == b->n && (a->n == 0 || memcmp(a->ids, b->ids, a->n * sizeof *a->ids) == 0);
 }
 
-static int generate(state *s, const decode_strategy *strategy, const decode_prompt *prompt, uint64_t seed,
-                    sereno_generation *g, sereno_error *err) {
+static int open_controls(state *s, sereno_error *err) {
     const decode_options *o = s->options;
+    int status = SERENO_OK;
+    for (int i = 0; i < o->n_strategies && !status; i++) {
+        const decode_strategy *strategy = &o->strategies[i];
+        if (!strategy->governor) continue;
+        sereno_engine *draft = strategy->speculation ? strategy->speculation->draft : NULL;
+        status = sereno_control_open(&s->controls[i], o->engine, draft, NULL, strategy->governor, err);
+    }
+    return status;
+}
+
+static int generate(state *s, int number, const decode_prompt *prompt, uint64_t seed, sereno_generation *g,
+                    sereno_error *err) {
+    const decode_options *o = s->options;
+    const decode_strategy *strategy = &o->strategies[number];
     sereno_generator *generator;
     abandoner a = {.r = {seed}, .rate = strategy->abandon, .costs = &s->abandon_ns};
     sereno_request request = {.prompt = prompt->tokens.ids,
@@ -62,6 +76,7 @@ static int generate(state *s, const decode_strategy *strategy, const decode_prom
                               .observer = strategy->abandon > 0 ? observe : NULL,
                               .observer_ctx = &a};
     request.sampler.seed = seed;
+    if (strategy->governor) request.governing = sereno_control_governing(&s->controls[number]);
     synthetic_acceptance synthetic = o->synthetic ? *o->synthetic : (synthetic_acceptance){0};
     synthetic.seed = seed;
     int status = sereno_generator_open(o->engine, o->tokenizer, 0, strategy->speculation, &generator, err);
@@ -77,7 +92,7 @@ static int run_one(state *s, int strategy, int prompt, int repeat, sereno_error 
     decode_run *run = &s->result->runs[(strategy * o->n_prompts + prompt) * o->repeats + repeat];
     sereno_generation g = {0};
     if (watch_cancelled(&o->watch)) return err_set(err, SERENO_ERR_ABANDONED, "the bench was cancelled");
-    int status = generate(s, &o->strategies[strategy], &o->prompts[prompt], o->first_seed + (uint64_t)repeat, &g, err);
+    int status = generate(s, strategy, &o->prompts[prompt], o->first_seed + (uint64_t)repeat, &g, err);
     if (!status && g.finish == SERENO_FINISH_CANCELLED) {
         status = err_set(err, SERENO_ERR_ABANDONED, "the bench was cancelled");
     }
@@ -138,12 +153,16 @@ int bench_decode(const decode_options *o, decode_result *out, sereno_error *err)
     } else {
         s->options = o;
         s->result = out;
-        status = run_all(s, err);
+        status = open_controls(s, err);
+        if (!status) status = run_all(s, err);
         out->n_abandoned = s->abandon_ns.count;
         out->abandon_us = (sereno_quantiles){(double)histogram_quantile(&s->abandon_ns, 0.50) / 1e3,
                                              (double)histogram_quantile(&s->abandon_ns, 0.95) / 1e3,
                                              (double)histogram_quantile(&s->abandon_ns, 0.99) / 1e3};
         sereno_tokens_free(&s->wanted);
+        for (int i = 0; i < o->n_strategies; i++) {
+            sereno_control_close(&s->controls[i]);
+        }
     }
     free(s);
     if (status) decode_result_free(out);

@@ -11,12 +11,14 @@
 #include "bench_watch.h"
 #include "paired.h"
 #include "sereno/generate.h"
+#include "sereno/sensor.h"
 #include "synthetic.h"
 
 typedef struct decode_strategy {
     const char *name;
-    const sereno_speculation *speculation; /* NULL: plain decoding */
-    double abandon;                        /* probability of a draft's pass to be abandoned, at a boundary by chance */
+    const sereno_speculation *speculation;  /* NULL: plain decoding */
+    const sereno_governor_params *governor; /* NULL: nobody governs; it senses without a calibration */
+    double abandon;                         /* probability of a draft's pass to be abandoned, at a boundary by chance */
 } decode_strategy;
 
 typedef struct decode_prompt {

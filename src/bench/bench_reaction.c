@@ -129,11 +129,12 @@ static int generate(reaction_run *r, sereno_control *control, sereno_error *err)
 /* One run, beside a foreground (NULL: beside nothing). */
 static int run(reaction_run *r, toggler *beside, const sereno_frame_hint *hint, sereno_error *err) {
     const reaction_options *o = r->options;
-    sereno_control control = {.hint = hint, .on_decision = on_decision, .ctx = r};
-    sereno_governor_limits limits = sereno_governor_limits_of(o->engine);
+    sereno_control control;
     sereno_engine *draft = o->speculation ? o->speculation->draft : NULL;
-    int status = sereno_governor_open(o->params, &limits, &control.governor, err);
-    if (!status) status = sereno_sensor_open(o->engine, draft, o->calibration, &control.sensor, err);
+    int status = sereno_control_open(&control, o->engine, draft, o->calibration, o->params, err);
+    control.hint = hint;
+    control.on_decision = on_decision;
+    control.ctx = r;
     if (!status && beside) status = toggler_begin(beside, err);
     r->end_ns = sereno_now_ns(sereno_clock_system()) + (uint64_t)(o->seconds * 1e9);
     if (!status) status = generate(r, &control, err);
@@ -143,8 +144,7 @@ static int run(reaction_run *r, toggler *beside, const sereno_frame_hint *hint, 
     }
     if (!status && watch_cancelled(&o->watch)) status = err_set(err, SERENO_ERR_ABANDONED, "cancelled");
     if (!status && r->log.full) status = err_no_memory(err, "a log of boundaries", r->log.n * sizeof *r->log.list);
-    sereno_governor_close(&control.governor);
-    sereno_sensor_close(&control.sensor);
+    sereno_control_close(&control);
     return status;
 }
 

@@ -189,10 +189,8 @@ static int answer_all(engine_run *e, sereno_generator *generator, const syntheti
 static int open_control(engine_run *e, const corun_engine *with, sereno_error *err) {
     const corun_strategy *s = with->strategy;
     if (!s->kind->governed) return SERENO_OK;
-    sereno_governor_limits limits = sereno_governor_limits_of(with->engine);
-    int status = sereno_governor_open(&s->governor, &limits, &e->control.governor, err);
     sereno_engine *draft = with->speculation ? with->speculation->draft : NULL;
-    if (!status) status = sereno_sensor_open(with->engine, draft, with->calibration, &e->control.sensor, err);
+    int status = sereno_control_open(&e->control, with->engine, draft, with->calibration, &s->governor, err);
     if (!status) sereno_sensor_use_probe(e->control.sensor, s->kind->without != WITHOUT_PROBE);
     if (!status && s->kind->hinted) status = sereno_frame_hint_watch(NULL, &e->hint, err);
     e->control.hint = e->hint;
@@ -215,8 +213,7 @@ static void close_control(engine_run *e, corun_background *out) {
             g->mode_ns[i] = (int64_t)s.mode_ns[i];
         }
     }
-    sereno_governor_close(&e->control.governor);
-    sereno_sensor_close(&e->control.sensor);
+    sereno_control_close(&e->control);
     sereno_frame_hint_close(&e->hint);
 }
 

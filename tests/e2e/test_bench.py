@@ -317,7 +317,7 @@ class Decode(Bench):
 
     def test_mistakes(self):
         bad = ("", "plain,", "fast", "spec:draft=self:int3", "spec:draft=self:layers=x", "spec:batch=3", "spec:batch=64",
-               "spec:draft", "spec:draft-max=2.5", "spec:orders=2-8x", "spec:abandon=2", "spec:fill=maybe", "spec:orders=1-8", "spec:orders=4-2", "spec:nothing=1",
+               "spec:draft", "spec:draft-max=2.5", "spec:orders=2-8x", "spec:abandon=2", "spec:fill=maybe", "spec:orders=1-8", "spec:orders=4-2", "spec:nothing=1", "spec:policy=fast",
                ",".join(["spec"] * 33))
         for strategies in bad:
             with self.subTest(strategies):
