@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "bench_command.h"
-#include "calibration_place.h"
 #include "command.h"
 #include "corun.h"
 #include "corun_log.h"
@@ -189,26 +188,24 @@ static void close_all(corun_bench *c) {
 
 /* ---- In the background's process ---- */
 
-/* Of a governed strategy: the calibration that is kept for its engines, else one made now, while no foreground runs. */
+/* A governed strategy's sensor knows the machine as it is before anything runs beside the LLM. It is measured by every
+ * call anew: one kept from another day would be a setting that no one sees. Where the LLM has every core there is none
+ * to disturb it from, and the sensor learns as it goes. */
 static int calibrate_for(corun_bench *c, int number, sereno_error *err) {
     sereno_engine *draft = c->strategies.engine.list[number].opened.speculation.draft;
-    char path[4096];
     for (int i = 0; i < number; i++) {
         bool same = c->calibrations[i] && c->strategies.engine.list[i].opened.speculation.draft == draft;
         if (same) c->calibrations[number] = c->calibrations[i];
     }
-    sereno_calibration *made = NULL;
-    if (!c->calibrations[number]) c->calibrations[number] = calibration_find(c->engine, draft);
-    if (c->calibrations[number]) return SERENO_OK;
-    bool shared = c->n_threads >= cpu_count(); /* there is no core left to disturb from: the sensor learns by itself */
-    if (shared) return SERENO_OK;
+    if (c->calibrations[number] || c->a->placement == PLACEMENT_SHARED) return SERENO_OK;
     sereno_calibrate_options options = {.aggressor_cpu = c->foreground_cpu};
+    sereno_calibration *made = NULL;
     int status = sereno_calibrate(c->engine, draft, &options, &made, err);
     c->calibrations[number] = made;
-    if (!status && calibration_place(c->engine, draft, 0, path, sizeof path)) {
-        sereno_calibration_save(made, path, NULL); /* where it cannot be kept it is made anew */
-    }
-    return status;
+    if (status) return status;
+    sereno_calibration_summary summary = sereno_calibration_describe(made);
+    if (!summary.quiet) warn(&c->b.diag, "the machine was not quiet while it was calibrated: %s", summary.remark);
+    return SERENO_OK;
 }
 
 /* For all governed strategies that this process serves. */

@@ -73,6 +73,10 @@ static int check(const command_line *cl, const corun_strategy *c, const strategy
     if (c->kind->load != LOAD_ENGINE && has_keys) {
         return usage_error(cl, "strategy '%s': %s takes no keys", s->name, c->kind->name);
     }
+    sereno_error err;
+    if (c->kind->governed && sereno_governor_check(&c->governor, &err) != 0) {
+        return usage_error(cl, "strategy '%s': %s", s->name, err.message);
+    }
     if (c->pacing.every > 0 && c->pacing.sleep_us == 0) {
         return usage_error(cl, "strategy '%s': every= needs us=, how long to sleep", s->name);
     }
@@ -84,6 +88,9 @@ int corun_strategies_parse(const command_line *cl, const char *text, const char 
     int code = strategies_parse(cl, text, &dialect, &out->engine);
     out->n = out->engine.n;
     for (int i = 0; i < out->n && !code; i++) {
+        const draft_options *fixed = &out->engine.list[i].draft; /* as for run: what is fixed is not governed */
+        if (fixed->length >= 0) out->list[i].governor.preempt = 0;
+        if (fixed->batch > 0) out->list[i].governor.batch_max = 1;
         code = check(cl, &out->list[i], &out->engine.list[i]);
     }
     return code;

@@ -170,12 +170,21 @@ static void on_decision(void *ctx, const sereno_event *event, const sereno_bound
     decisions_add(&g->decisions, event, decision);
 }
 
-int governor_open_for(const governor_options *o, sereno_engine *target, sereno_engine *draft, opened_governor *out,
-                      sereno_error *err) {
+/* Fixed values win: what may not be changed is not governed, and does not count as if it were. */
+static sereno_governor_params params_beside(const governor_options *o, const draft_options *draft) {
+    sereno_governor_params params = o->params;
+    if (draft->length >= 0) params.preempt = 0;
+    if (draft->batch > 0) params.batch_max = 1;
+    return params;
+}
+
+int governor_open_for(const governor_options *o, const draft_options *fixed, sereno_engine *target,
+                      sereno_engine *draft, opened_governor *out, sereno_error *err) {
     bool logs = out->trace.file.to || out->decisions.file.to;
     if (o->policy == SERENO_POLICY_THROUGHPUT && !logs) return SERENO_OK;
     out->calibration = calibration_find(target, draft);
-    int status = sereno_control_open(&out->control, target, draft, out->calibration, &o->params, err);
+    sereno_governor_params params = params_beside(o, fixed);
+    int status = sereno_control_open(&out->control, target, draft, out->calibration, &params, err);
     if (logs) {
         out->control.on_decision = on_decision;
         out->control.ctx = out;
@@ -231,13 +240,19 @@ static json_t *json_signals(const sereno_sensor *sensor) {
                      "dropped_faults", (json_int_t)s.dropped_faults, "dropped_delays", (json_int_t)s.dropped_delays);
 }
 
+/* Null where there was no burst to react to. */
+static json_t *json_reaction(const sereno_governor_stats *s, double us) {
+    return s->reactions > 0 ? json_real(us) : json_null();
+}
+
 json_t *json_governor(const governor_options *o, const opened_governor *g) {
     if (!g->control.governor) return json_null();
     sereno_governor_stats s;
     sereno_governor_read(g->control.governor, &s);
     json_t *score = json_pack("{s:f, s:f, s:f}", "p50", s.score_p50, "p95", s.score_p95, "p99", s.score_p99);
-    json_t *reaction =
-        json_pack("{s:f, s:f, s:f}", "p50", s.reaction_us_p50, "p95", s.reaction_us_p95, "p99", s.reaction_us_p99);
+    json_t *reaction = json_pack("{s:o, s:o, s:o, s:I}", "p50", json_reaction(&s, s.reaction_us_p50), "p95",
+                                 json_reaction(&s, s.reaction_us_p95), "p99", json_reaction(&s, s.reaction_us_p99), "n",
+                                 (json_int_t)s.reactions);
     return json_pack("{s:s, s:o, s:I, s:I, s:I, s:f, s:f, s:o, s:o, s:f, s:f, s:o, s:b, s:o}", "policy",
                      policy_names[o->policy], "mode_share", json_shares(&s), "preemptions", (json_int_t)s.preemptions,
                      "sleeps", (json_int_t)s.sleeps, "holds", (json_int_t)s.holds, "sleep_ms", (double)s.sleep_ns / 1e6,

@@ -5,6 +5,7 @@
 #include <jansson.h>
 
 #include "decisions.h"
+#include "draft_options.h"
 #include "options.h"
 #include "sereno/governor.h"
 #include "sereno/sensor.h"
@@ -70,8 +71,8 @@ int governor_open_logs(const governor_options *options, opened_governor *out, se
 
 /* Opens sensor and governor for an engine and its draft (NULL: none), which are to be closed after them. Policy
  * throughput has none, unless there is a log to fill: then one that only observes. */
-int governor_open_for(const governor_options *options, sereno_engine *target, sereno_engine *draft,
-                      opened_governor *out, sereno_error *err);
+int governor_open_for(const governor_options *options, const draft_options *fixed, sereno_engine *target,
+                      sereno_engine *draft, opened_governor *out, sereno_error *err);
 
 /* For a request. */
 sereno_governing governor_governing(opened_governor *governor);

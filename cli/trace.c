@@ -3,19 +3,13 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "support.h"
+
 /* Tracks are threads of one process, in this order. */
 typedef enum track { TRACK_PASSES = 1, TRACK_SUBGRAPHS, TRACK_SLEEP, TRACK_MODE, TRACKS } track;
 
 static const char *const track_names[TRACKS] = {
     [TRACK_PASSES] = "passes", [TRACK_SUBGRAPHS] = "subgraphs", [TRACK_SLEEP] = "sleep", [TRACK_MODE] = "mode"};
-
-static const char *const plan_names[] = {
-    [SERENO_PLAN_DRAFT] = "draft", [SERENO_PLAN_VERIFY] = "verify", [SERENO_PLAN_PREFILL] = "prefill"};
-
-static const char *const subgraph_names[] = {
-    [SERENO_SUBGRAPH_QKV] = "qkv",           [SERENO_SUBGRAPH_ATTENTION] = "attention",
-    [SERENO_SUBGRAPH_ATTN_OUT] = "attn-out", [SERENO_SUBGRAPH_GATE_UP] = "gate-up",
-    [SERENO_SUBGRAPH_DOWN] = "down",         [SERENO_SUBGRAPH_HEAD] = "head"};
 
 /* A time as microseconds with three digits; before the first event there is nothing. */
 #define TIME_FORMAT "%" PRIu64 ".%03d"

@@ -65,6 +65,7 @@ typedef struct sereno_event {
     sereno_plan_kind plan;  /* SUBGRAPH */
     int32_t batch;          /* SUBGRAPH, PASS: tokens of the pass */
     int32_t tokens;         /* DRAFT_TOKEN, TOKENS, PREFILL */
+    float pass_share;       /* SUBGRAPH: what of its pass it is, 0 .. 1; 0: not known */
     uint64_t wall_ns;       /* SUBGRAPH: time that it took */
     uint64_t slept_ns;      /* SUBGRAPH: as in sereno_boundary */
     uint64_t deadline_ns;   /* FRAME_BEGIN */

@@ -3,6 +3,9 @@
 /* Of the capacity: below `low` it is low; a debt is paid at `paid`; at the beginning there is `start`. */
 static const double low = 0.5, paid = 0.3, start = 0.6;
 
+/* What could not be kept, since others had the cores, is not owed for ever. */
+static const double debt_s = 2;
+
 static double capacity(const bucket *b) {
     return b->credit_s * b->rate_tok_s;
 }
@@ -10,6 +13,7 @@ static double capacity(const bucket *b) {
 static void judge(bucket *b) {
     double most = capacity(b);
     if (b->level > most) b->level = most;
+    if (b->level < -debt_s * b->rate_tok_s) b->level = -debt_s * b->rate_tok_s;
     if (b->rate_tok_s <= 0) b->state = BUCKET_FILLED;
     else if (b->level <= 0) b->state = BUCKET_OWED;
     else if (b->state != BUCKET_OWED || b->level >= paid * most) {

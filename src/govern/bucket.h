@@ -4,7 +4,8 @@
  * Invariant: level <= credit_s * rate; level is credit less debt, so over any active time T
  *   work >= rate * T - (level at its beginning - level at its end) >= rate * T - credit_s * rate - debt at the end.
  * Where full speed (from BUCKET_OWED on) is more than the rate, the debt is never more than rate * the time to the next
- * token. BUCKET_OWED is entered at no credit and left at 0.3 of the capacity: it does not flutter.
+ * token, and never more than two seconds of the rate in any case. BUCKET_OWED is entered at no credit and left at 0.3
+ * of the capacity: it does not flutter.
  *
  * Work is committed tokens, and prompt tokens at what they cost. Time counts only while there is something to do and
  * nobody has paused; a gap of more than BUCKET_GAP_NS between two events is a machine that slept.

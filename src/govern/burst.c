@@ -62,9 +62,9 @@ static void pass_time(burst *b, uint64_t now_ns) {
     if (b->holding) {
         b->held_ns += (double)dt_ns;
         b->rested_ns = 0;
-    } else {
-        b->rested_ns += (double)dt_ns;
+        return;
     }
+    b->rested_ns += (double)dt_ns;
     if (b->rested_ns >= b->rest_ns) b->held_ns = 0;
 }
 

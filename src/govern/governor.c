@@ -29,11 +29,13 @@ struct sereno_governor {
     bottleneck_classifier classifier;
     bottleneck bottleneck;
     bucket bucket;
-    double owed_ns;   /* sleep that running has earned */
-    uint64_t told_ns; /* time of the last event, by whose clock it is */
-    uint64_t now_ns;  /* the governor's own time: 1 at the first event; it never goes back */
-    double ticked_ns; /* of the score's time */
-    bool in_request, paused;
+    double owed_ns;     /* sleep that running has earned */
+    uint64_t told_ns;   /* time of the last event, by whose clock it is */
+    uint64_t now_ns;    /* the governor's own time: 1 at the first event; it never goes back */
+    double ticked_ns;   /* of the score's time */
+    int32_t n_requests; /* begun and not ended */
+    bool paused;
+    double prefilled;         /* of a prefill pass under way, credited at its boundaries */
     bool was_burst;           /* at the last event */
     uint64_t slept_before_ns; /* of the sleeps at the present boundary */
     bool was_hold;            /* the sleep under way is of a hold */
@@ -117,9 +119,10 @@ static void pass_time(sereno_governor *g, uint64_t told_ns) {
     if (dt_ns > step_max_ns) dt_ns = step_max_ns;
     g->told_ns = told_ns;
     g->now_ns += dt_ns;
-    if ((double)dt_ns > BUCKET_GAP_NS) {
+    bool is_idle = g->n_requests == 0 && dt_ns > BLIND_NS;
+    if ((double)dt_ns > BUCKET_GAP_NS || is_idle) {
         forget(g);
-    } else if (g->in_request) {
+    } else if (g->n_requests > 0) {
         if (!g->paused) bucket_drain(&g->bucket, (double)dt_ns);
         g->stats.mode_ns[g->mode] += dt_ns;
     }
@@ -152,7 +155,9 @@ static void note_signals(sereno_governor *g, const sereno_event *e) {
     sereno_signals none = sereno_no_signals();
     bool has_signals = e->kind == SERENO_EVENT_SUBGRAPH || e->kind == SERENO_EVENT_TICK;
     const sereno_signals *s = has_signals ? &e->signals : &none;
-    bool sampled = score_update(&g->score, g->now_ns, s);
+    bool is_plan = e->kind == SERENO_EVENT_SUBGRAPH && e->plan >= 0 && e->plan <= SERENO_PLAN_PREFILL;
+    bool sampled =
+        score_update(&g->score, g->now_ns, s, is_plan ? e->plan : SERENO_PLAN_VERIFY, is_plan && e->slept_ns > 0);
     if (sampled) {
         burst_sample(&g->burst, g->now_ns, g->score.fast);
         histogram_add(&g->scores, (uint64_t)(fmin(fmax(g->score.fast, 0), 1) * SCORE_UNITS));
@@ -169,15 +174,33 @@ static int32_t batch_index(int32_t batch) {
     return i;
 }
 
+/* A prefill pass may take longer than credit lasts: its tokens count as it goes on. */
+static void credit_prefill(sereno_governor *g, const sereno_event *e) {
+    double share = e->pass_share > 0 && e->pass_share <= 1 ? (double)e->pass_share : 0;
+    double tokens = e->batch > 0 && e->batch <= SERENO_PREFILL_BATCH_MAX ? e->batch * share : 0;
+    if (g->prefilled + tokens > SERENO_PREFILL_BATCH_MAX) g->prefilled = 0; /* of a pass that was given up */
+    g->prefilled += tokens;
+    bucket_fill(&g->bucket, tokens * g->prefill_cost);
+}
+
 static void note_event(sereno_governor *g, const sereno_event *e) {
     double tokens = e->tokens > 0 && e->tokens < (1 << 24) ? e->tokens : 0;
     switch (e->kind) {
-    case SERENO_EVENT_SUBGRAPH: note_sleep(g, e); break;
+    case SERENO_EVENT_SUBGRAPH:
+        note_sleep(g, e);
+        if (e->plan == SERENO_PLAN_PREFILL && e->slept_ns == 0) credit_prefill(g, e);
+        break;
     case SERENO_EVENT_PASS: g->stats.passes_of[batch_index(e->batch)]++; break;
     case SERENO_EVENT_TOKENS: bucket_fill(&g->bucket, tokens); break;
-    case SERENO_EVENT_PREFILL: bucket_fill(&g->bucket, tokens * g->prefill_cost); break;
-    case SERENO_EVENT_BEGIN: g->in_request = true; break;
-    case SERENO_EVENT_END: g->in_request = false; break;
+    case SERENO_EVENT_PREFILL:
+        bucket_fill(&g->bucket, fmax(tokens - g->prefilled, 0) * g->prefill_cost);
+        g->prefilled = 0;
+        break;
+    case SERENO_EVENT_BEGIN:
+        g->n_requests++;
+        g->prefilled = 0;
+        break;
+    case SERENO_EVENT_END: g->n_requests -= g->n_requests > 0; break;
     case SERENO_EVENT_PAUSE: g->paused = true; break;
     case SERENO_EVENT_RESUME: g->paused = false; break;
     case SERENO_EVENT_FRAME_BEGIN: burst_frame(&g->burst, g->now_ns, true, own_time(g, e->deadline_ns)); break;
@@ -203,7 +226,7 @@ static void control(sereno_governor *g) {
 /* ---- What to do ---- */
 
 static bool is_governing(const sereno_governor *g) {
-    return g->params.policy != SERENO_POLICY_THROUGHPUT && g->bucket.state != BUCKET_OWED;
+    return g->bucket.state != BUCKET_OWED;
 }
 
 /* What is in force now, from strongest to weakest. */
@@ -264,11 +287,12 @@ static measures governed(sereno_governor *g, const sereno_event *e) {
 
 static measures choose(sereno_governor *g, const sereno_event *e) {
     measures m = {.batch_min = 1, .mode = SERENO_MODE_OPEN};
-    if (g->paused) return (measures){.batch_min = 1, .hold = true, .mode = SERENO_MODE_PAUSED};
-    if (g->params.force >= 1) return forced(g, e);
-    if (is_governing(g)) return governed(g, e);
+    bool watches = g->params.policy == SERENO_POLICY_THROUGHPUT;
+    if (g->paused) return (measures){.batch_min = 1, .mode = SERENO_MODE_PAUSED};
+    if (!watches && g->params.force >= 1) return forced(g, e);
+    if (!watches && is_governing(g)) return governed(g, e);
     burst_release(&g->burst, g->now_ns);
-    if (g->params.policy != SERENO_POLICY_THROUGHPUT) m.mode = SERENO_MODE_UNGOVERNED;
+    if (!watches) m.mode = SERENO_MODE_UNGOVERNED;
     return m;
 }
 
@@ -283,6 +307,11 @@ static void note_reaction(sereno_governor *g) {
 /* Verdict at a boundary: `e` is of a subgraph. */
 static void at_boundary(sereno_governor *g, const sereno_event *e, const measures *m, sereno_decision *d) {
     bool is_draft = e->plan == SERENO_PLAN_DRAFT;
+    if (m->mode == SERENO_MODE_PAUSED) {
+        d->hold = true;
+        d->sleep_us = SERENO_SLEEP_US_MAX;
+        return;
+    }
     if (m->preempt && is_draft) {
         d->abandon = true;
         g->stats.preemptions++;
@@ -314,13 +343,13 @@ void sereno_governor_step(sereno_governor *g, const sereno_event *event, sereno_
     *out = sereno_ungoverned();
     out->bounds.may_draft = !m.preempt;
     out->bounds.batch_min = m.batch_min;
-    out->prefill_batch = (int32_t)g->params.prefill_batch;
+    if (g->params.policy != SERENO_POLICY_THROUGHPUT) out->prefill_batch = (int32_t)g->params.prefill_batch;
     out->mode = g->mode = m.mode;
     out->score = (float)fmin(fmax(g->score.fast, 0), 1);
-    out->next_ns = g->in_request && event->now_ns <= UINT64_MAX - TICK_NS ? event->now_ns + TICK_NS : UINT64_MAX;
+    out->next_ns = g->n_requests > 0 && event->now_ns <= UINT64_MAX - TICK_NS ? event->now_ns + TICK_NS : UINT64_MAX;
     if (event->kind == SERENO_EVENT_SUBGRAPH) {
         at_boundary(g, event, &m, out);
-        g->was_hold = out->hold;
+        g->was_hold = out->hold && m.mode != SERENO_MODE_PAUSED;
     }
 }
 

@@ -11,11 +11,11 @@
     { #name, unit, about, low, high, {balanced, balanced, ui_first }, offsetof(sereno_governor_params, name) }
 
 static const sereno_governor_key keys[] = {
-    KEY(fast_us, "us", 50, 100000, 600, 600, "time constant of the score that bursts are told by"),
+    KEY(fast_us, "us", 50, 100000, 800, 800, "time constant of the score that bursts are told by"),
     KEY(slow_ms, "ms", 1, 10000, 30, 30, "time constant of the score that PI control follows"),
     KEY(drift_s, "s", 0.1, 3600, 2, 2, "how slowly baselines follow the machine's own speed while nothing contends"),
-    KEY(burst_on, "", 0, 2, 0.45, 0.35, "a burst begins when the fast score is above"),
-    KEY(burst_off, "", -1, 2, 0.25, 0.2, "and ends when it is below"),
+    KEY(burst_on, "", 0, 2, 0.65, 0.6, "a burst begins when the fast score is above"),
+    KEY(burst_off, "", -1, 2, 0.4, 0.35, "and ends when it is below"),
     KEY(burst_up, "samples", 1, 1000, 3, 2, "in a row, above, for it to begin"),
     KEY(burst_down, "samples", 1, 1000, 3, 3, "in a row, below, for it to end"),
     KEY(preempt, "", 0, 1, 0.5, 0.5,
@@ -25,7 +25,7 @@ static const sereno_governor_key keys[] = {
     KEY(hold_max_us, "us", 0, 1000000, 4500, 12000, "longest hold; 0: no holds"),
     KEY(hold_rest_us, "us", 0, 1000000, 2500, 1500, "least time from a hold that was cut off to the next"),
     KEY(frame_guard_us, "us", 0, 1000000, 4000, 1000000, "with frame hints: hold from so long before a deadline on"),
-    KEY(target, "", 0, 1, 0.15, 0.05, "slow score that PI control aims at; above it, it yields more"),
+    KEY(target, "", 0, 1, 0.15, 0.1, "slow score that PI control aims at; above it, it yields more"),
     KEY(kp, "", 0, 100, 0.5, 1, "proportional gain: output (0 to 1) per score"),
     KEY(ki, "1/s", 0, 1000, 3, 6, "integral gain"),
     KEY(batch_max, "tokens", 1, SERENO_VERIFY_BATCH_MAX, 4, 8, "largest smallest batch that PI control asks for"),

@@ -7,7 +7,7 @@ static const double stretch_noise = 0.1, probe_noise = 0.2;
 /* A baseline is known to a few percent at best: what moves no more than that with contention says nothing of it. */
 static const double least_slope = 0.12;
 /* What the level of the probe must be below to call a stretch quiet; and of the stretch itself where there is none. */
-static const double quiet_probe = 0.15, quiet_stretch = 0.25;
+static const double quiet_probe = 0.2, quiet_stretch = 0.25;
 /* To believe that the machine has become clearly faster, as a share of drift_s. What is not clear is not believed
  * sooner, or noise would lower the baseline. */
 static const double faster_share = 0.2, clearly_faster = 0.05;
@@ -26,6 +26,7 @@ void score_init(score *s, const sereno_governor_params *p) {
 /* Evidence that it takes to believe half of what it says: signals that hardly move with contention say nothing, even if
  * several do. */
 static const double doubt = 1;
+static const double floor_max = 0.3, quiet_below = 0.35, quiet_for_ns = 1.5e6;
 
 static double clamp(double x, double low, double high) {
     return x < low ? low : x > high ? high : x;
@@ -45,27 +46,42 @@ typedef struct evidence {
     double sum, weight;
 } evidence;
 
-/* Returns the intensity as far as this sample alone is to be believed. */
-static double weigh(evidence *e, double logarithm, float slope, double noise) {
-    double full = log1p((double)slope), weight = full * full / (noise * noise);
-    double intensity = clamp(logarithm / full, -intensity_max, intensity_max);
-    e->sum += weight * intensity;
-    e->weight += weight;
-    return intensity * weight / (weight + doubt);
-}
-
 static void blend(double *mean, double value, double dt_ns, double constant_ns) {
     *mean += (value - *mean) * (1 - kept(dt_ns, constant_ns));
 }
 
+/* A mean over some hundred milliseconds in which nothing contended. */
+static double follow_floor(signal_floor *f, uint64_t now_ns, double intensity, bool quiet) {
+    static const double mean_ns = 300e6, gap_ns = 5e6;
+    double dt_ns = f->last_ns > 0 ? fmin((double)(now_ns - f->last_ns), gap_ns) : gap_ns;
+    f->last_ns = now_ns;
+    if (quiet) blend(&f->value, intensity, dt_ns, mean_ns);
+    f->value = clamp(f->value, -floor_max, floor_max);
+    return f->value;
+}
+
+/* Returns the intensity, its floor included, as far as this sample alone is to be believed. */
+static double weigh(score *s, evidence *e, signal_floor *f, double logarithm, float slope, double noise) {
+    double full = log1p((double)slope), weight = full * full / (noise * noise);
+    double intensity = clamp(logarithm / full, -intensity_max, intensity_max);
+    double above = clamp(intensity - follow_floor(f, s->last_ns, intensity, s->quiet_ns >= quiet_for_ns),
+                         -intensity_max, intensity_max);
+    e->sum += weight * above;
+    e->weight += weight;
+    return intensity * weight / (weight + doubt);
+}
+
 /* Follows the machine's own speed; never upwards while something contends. What it follows is a mean: of single
  * samples it would find the fastest. */
-static void follow_drift(score *s, double dt_ns, double logarithm) {
+static void follow_drift(score *s, double dt_ns, double logarithm, double full) {
     if (dt_ns > s->slow_ns) dt_ns = s->slow_ns; /* a gap is no evidence */
     blend(&s->stretch_mean, clamp(logarithm, -drift_max, drift_max), dt_ns, s->slow_ns);
     double level = s->has_probe ? s->probe_level : s->stretch_level, off = s->stretch_mean - s->drift;
     if (off > 0 && level > (s->has_probe ? quiet_probe : quiet_stretch)) return;
+    double before = s->drift;
     s->drift += off * (1 - kept(dt_ns, off > -clearly_faster ? s->drift_ns : s->drift_ns * faster_share));
+    /* By little steps a foreground that grows slowly would be followed all the way. */
+    if (!s->has_probe) s->drift = fmin(s->drift, fmax(before, quiet_stretch * full));
 }
 
 /* The fast score has been this for so long. */
@@ -75,22 +91,25 @@ static void follow(score *s, double dt_ns) {
     s->seen_ns += dt_ns;
 }
 
-bool score_update(score *s, uint64_t now_ns, const sereno_signals *signals) {
+bool score_update(score *s, uint64_t now_ns, const sereno_signals *signals, sereno_plan_kind plan, bool slept) {
     double dt_ns = s->last_ns > 0 ? (double)(now_ns - s->last_ns) : 0;
     double sample_dt_ns = s->sample_ns > 0 ? (double)(now_ns - s->sample_ns) : s->slow_ns;
     evidence e = {0, 0};
     s->last_ns = now_ns;
+    s->quiet_ns = s->fast < quiet_below ? s->quiet_ns + dt_ns : 0; /* a dip of noise is shorter than a rest */
     if (is_signal(signals->probe, signals->probe_slope)) {
-        double intensity = weigh(&e, log((double)signals->probe), signals->probe_slope, probe_noise);
+        double intensity =
+            weigh(s, &e, &s->probe_floor[slept], log((double)signals->probe), signals->probe_slope, probe_noise);
         blend(&s->probe_level, intensity, s->probe_ns > 0 ? (double)(now_ns - s->probe_ns) : s->slow_ns, s->slow_ns);
         s->probe_ns = now_ns;
     }
     s->has_probe = s->probe_ns > 0 && now_ns - s->probe_ns < probe_lost_ns;
     if (is_signal(signals->stretch, signals->stretch_slope)) {
         double logarithm = log((double)signals->stretch);
-        blend(&s->stretch_level, weigh(&e, logarithm - s->drift, signals->stretch_slope, stretch_noise), sample_dt_ns,
-              s->slow_ns);
-        follow_drift(s, sample_dt_ns, logarithm);
+        blend(&s->stretch_level,
+              weigh(s, &e, &s->stretch_floor[plan], logarithm - s->drift, signals->stretch_slope, stretch_noise),
+              sample_dt_ns, s->slow_ns);
+        follow_drift(s, sample_dt_ns, logarithm, log1p((double)signals->stretch_slope));
     }
     bool sampled = e.weight > 0;
     double left = kept(dt_ns, s->fast_ns);

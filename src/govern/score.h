@@ -13,6 +13,12 @@
  * What there is of evidence is believed as far as it goes (w / (w + 1)): where slopes are next to nothing, since cores
  * do not disturb each other, the score is next to nothing.
  *
+ * Floor: times are never shorter than they can be, but often longer, so samples of a quiet machine lie above a baseline
+ * by something that depends on the machine, on the plan that runs, and on whether the probe's core has just slept. Each
+ * of these has a floor, its mean while the fast score has been below 0.35 for 1.5 ms, from which it is reckoned:
+ * between 0.3 below the baseline and as much above. So what contends weakly and never rests is taken for floor; a burst
+ * never is.
+ *
  * Drift: the machine's own speed changes (clock, heat), and then all subgraphs take longer while loads do not. So
  * the stretch is reckoned from a baseline which follows it slowly as long as the probe says that nothing contends;
  * where there is no probe, only as long as the stretch itself is small (so a clock that changes by more than a quarter
@@ -25,22 +31,31 @@
 
 #include "sereno/governor.h"
 
+/* What a signal is while nothing contends, in intensities. */
+typedef struct signal_floor {
+    double value;
+    uint64_t last_ns; /* last sample; 0: none */
+} signal_floor;
+
 typedef struct score {
     double fast_ns, slow_ns, drift_ns; /* time constants */
     double sum, weight;                /* of late samples' intensities, decaying */
     double fast, slow;
-    double seen_ns;                        /* time that samples stand for, and time in which none came for long */
-    double lasting;                        /* as slow, but set to 0 by whoever saw a burst end */
-    double drift;                          /* logarithm of how much slower the machine is than its baselines */
-    double stretch_mean;                   /* slow mean of the stretch's logarithm, drift included */
-    double stretch_level, probe_level;     /* slow means: of the stretch's intensity, and of the probe's */
-    bool has_probe;                        /* one came lately */
+    double seen_ns;                    /* time that samples stand for, and time in which none came for long */
+    double quiet_ns;                   /* the fast score has been low for so long */
+    double lasting;                    /* as slow, but set to 0 by whoever saw a burst end */
+    double drift;                      /* logarithm of how much slower the machine is than its baselines */
+    double stretch_mean;               /* slow mean of the stretch's logarithm, drift included */
+    double stretch_level, probe_level; /* slow means: of the stretch's intensity, and of the probe's */
+    signal_floor stretch_floor[SERENO_PLAN_PREFILL + 1], probe_floor[2]; /* by plan; after running and resting */
+    bool has_probe;                                                      /* one came lately */
     uint64_t last_ns, sample_ns, probe_ns; /* last update; last sample; last sample of the probe. 0: none */
 } score;
 
 void score_init(score *s, const sereno_governor_params *params);
 
-/* Takes time and signals into account; true: there was a sample. now_ns must not go back. */
-bool score_update(score *s, uint64_t now_ns, const sereno_signals *signals);
+/* Takes time and signals into account, of a boundary of this plan, after a sleep or not; true: there was a sample.
+ * now_ns must not go back. */
+bool score_update(score *s, uint64_t now_ns, const sereno_signals *signals, sereno_plan_kind plan, bool slept);
 
 #endif

@@ -74,6 +74,7 @@ static sereno_verdict govern(elastic *el, const sereno_boundary *b) {
                           .now_ns = b->now_ns,
                           .plan = b->plan,
                           .batch = b->batch,
+                          .pass_share = 1.0f / (float)b->n_subgraphs,
                           .wall_ns = b->wall_ns,
                           .slept_ns = b->slept_ns,
                           .signals = sereno_no_signals()};
@@ -171,7 +172,8 @@ static int draft_one(elastic *el, elastic_sequence *s, int32_t behind, bool *mor
     sereno_error failure = {0};
     int status = draft_compute(&s->draft, el->path.ids, n_path, observe, el, samples_cpu(el), &input, &failure);
     *more = false;
-    if (!status) {
+    bool computed = status == SERENO_OK;
+    if (computed) {
         sereno_choice choices[CHOICES];
         const sereno_engine *e = s->draft.engine;
         int32_t n =
@@ -187,7 +189,7 @@ static int draft_one(elastic *el, elastic_sequence *s, int32_t behind, bool *mor
         err_set(err, status, "%s", failure.message);
     }
     s->stats.draft_ns += elastic_now_ns(el) - start;
-    if (!status) elastic_tell(el, (sereno_event){.kind = SERENO_EVENT_DRAFT_TOKEN, .tokens = *more});
+    if (!status) elastic_tell(el, (sereno_event){.kind = SERENO_EVENT_DRAFT_TOKEN, .tokens = computed});
     return status;
 }
 

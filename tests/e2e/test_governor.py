@@ -231,7 +231,7 @@ class Logs(Case):
         self.assertEqual(sum(n.startswith("verify ") for n in names), speculation["passes"])
         self.assertIn(f"prefill {document['prompt_tokens']}", names)
         self.assertEqual({n for n, _, _ in slices(trace, "subgraphs")},
-                         {"qkv", "attention", "attn-out", "gate-up", "down", "head"})
+                         {"qkv", "attention", "attn_out", "gate_up", "down", "head"})
         counters = {e["name"] for e in trace["traceEvents"] if e["ph"] == "C"}
         self.assertEqual(counters, {"score", "batch"})
 

@@ -132,7 +132,7 @@ static void prefill(plant *p) {
         double us = prefill_us_a_token * n;
         int32_t n_subgraphs = (int32_t)ceil(us / 800);
         for (int32_t i = 0; i < n_subgraphs; i++) {
-            sereno_event e = {.plan = SERENO_PLAN_PREFILL, .batch = n};
+            sereno_event e = {.plan = SERENO_PLAN_PREFILL, .batch = n, .pass_share = 1 / (float)n_subgraphs};
             run_subgraph(p, e, us / n_subgraphs, prefill_slope, i % 4 != 1);
             if (has_ended(p)) return;
         }

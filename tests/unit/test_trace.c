@@ -157,7 +157,7 @@ static void test_tracks(void **state) {
     made_run r;
     json_t *document = eventful(&r);
     assert_slices(document, 1, "prefill 128 5+310, draft 1 320+200!, verify 8 525+1500");
-    assert_slices(document, 2, "qkv 5+100, attention 110+100, attn-out 215+100, qkv 320+100, qkv 420+100, qkv 525+100");
+    assert_slices(document, 2, "qkv 5+100, attention 110+100, attn_out 215+100, qkv 320+100, qkv 420+100, qkv 525+100");
     assert_slices(document, 3, "sleep 625+1000, hold 1625+200, hold 1825+200");
     assert_slices(document, 4, "open 0+520, preempt 520+105, sleep 625+1000, hold 1625+400");
     assert_counter(document, "score", "0@0, 0.5@520, 0.75@625, 0.1@2025");
