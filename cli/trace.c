@@ -6,10 +6,19 @@
 #include "support.h"
 
 /* Tracks are threads of one process, in this order. */
-typedef enum track { TRACK_PASSES = 1, TRACK_SUBGRAPHS, TRACK_SLEEP, TRACK_MODE, TRACKS } track;
+typedef enum track {
+    TRACK_DRAFT = 1, /* passes have a track by plan */
+    TRACK_VERIFY,
+    TRACK_PREFILL,
+    TRACK_SUBGRAPHS,
+    TRACK_SLEEP,
+    TRACK_MODE,
+    TRACKS,
+} track;
 
 static const char *const track_names[TRACKS] = {
-    [TRACK_PASSES] = "passes", [TRACK_SUBGRAPHS] = "subgraphs", [TRACK_SLEEP] = "sleep", [TRACK_MODE] = "mode"};
+    [TRACK_DRAFT] = "draft",         [TRACK_VERIFY] = "verify", [TRACK_PREFILL] = "prefill",
+    [TRACK_SUBGRAPHS] = "subgraphs", [TRACK_SLEEP] = "sleep",   [TRACK_MODE] = "mode"};
 
 /* A time as microseconds with three digits; before the first event there is nothing. */
 #define TIME_FORMAT "%" PRIu64 ".%03d"
@@ -44,7 +53,7 @@ int trace_open(trace *t, const char *path, sereno_error *err) {
     fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n"
           "{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":\"sereno\"}}",
           t->file.to);
-    for (int i = TRACK_PASSES; i < TRACKS; i++) {
+    for (int i = TRACK_DRAFT; i < TRACKS; i++) {
         fprintf(t->file.to,
                 ",\n{\"ph\":\"M\",\"pid\":1,\"tid\":%d,\"name\":\"thread_name\",\"args\":{\"name\":\"%s\"}}", i,
                 track_names[i]);
@@ -58,7 +67,7 @@ int trace_open(trace *t, const char *path, sereno_error *err) {
 static void end_pass(trace *t) {
     if (!t->in_pass) return;
     t->in_pass = false;
-    begin_slice(t, TRACK_PASSES, t->pass_ns, t->pass_end_ns);
+    begin_slice(t, TRACK_DRAFT + (int)t->plan, t->pass_ns, t->pass_end_ns);
     fprintf(t->file.to, ",\"name\":\"%s %d\"%s}", plan_names[t->plan], (int)t->batch,
             t->abandoned ? ",\"args\":{\"abandoned\":true}" : "");
 }

@@ -28,6 +28,11 @@ def slices(trace, track):
                    if e["ph"] == "X" and tids[e["tid"]] == track), key=lambda s: s[1:])
 
 
+def passes_of(trace):
+    """Slices of all plans, in order of time."""
+    return sorted((s for plan in ("draft", "verify", "prefill") for s in slices(trace, plan)), key=lambda s: s[1:])
+
+
 class Policies(Case):
     def test_the_text_is_the_same(self):
         for draft in ("none", "self:int4"):
@@ -54,7 +59,10 @@ class Policies(Case):
                     self.assertIs(type(governor[key]), float)
                 for key in ("score", "reaction_us"):
                     values = [governor[key][q] for q in QUANTILES]
-                    self.assertEqual(sorted(values), values)
+                    if key == "reaction_us" and governor[key]["n"] == 0:
+                        self.assertEqual(values, [None] * 3)
+                    else:
+                        self.assertEqual(sorted(values), values)
                 self.assertIs(type(governor["calibrated"]), bool)
                 self.assertEqual(set(governor["signals"]), {"stretches", "probes", "dropped_faults", "dropped_delays"})
 
@@ -64,8 +72,9 @@ class Policies(Case):
         self.assertEqual(document["settings"]["policy"], "throughput")
 
     def test_throughput_with_a_log_observes(self):
+        """Whatever else is asked for: a log must not change what runs."""
         path = self.folder() / "decisions"
-        governor = self.run_json(*SEEDED, "--policy", "throughput", "--decisions", path)["governor"]
+        governor = self.run_json(*SEEDED, "--policy", "throughput", "--gov", "force=4", "--decisions", path)["governor"]
         self.assertEqual((governor["policy"], governor["preemptions"], governor["sleeps"], governor["holds"]),
                          ("throughput", 0, 0, 0))
         self.assertEqual(governor["mode_share"]["open"], 1)
@@ -75,13 +84,21 @@ class Policies(Case):
         """What is forced is done, and counted."""
         for force, mode in FORCED.items():
             with self.subTest(mode):
-                document = self.run_json(*SEEDED, "--gov", f"force={force}", "--gov", "sleep_us=100")
+                document = self.run_json(*SEEDED, "--gov", f"force={force}", "--gov", "sleep_us=100", "--gov", "batch_max=8")
                 governor, passes = document["governor"], document["speculation"]["passes_by_batch"]
                 self.assertEqual(governor["mode_share"][mode], 1)
                 self.assertEqual(governor["sleeps"] > 0, mode == "sleep")
                 self.assertEqual(governor["sleep_ms"] > 0, mode == "sleep")
                 if mode in ("batch", "sleep"):
                     self.assertEqual(sum(passes[b] for b in ("1", "2", "4")), 0)
+
+    def test_what_is_fixed_is_not_governed(self):
+        document = self.run_json(*SEEDED, "--draft", "self:int4", "--draft-max", 3, "--batch", 4, "--gov", "burst_on=0",
+                                 "--gov", "burst_off=-1", "--gov", "hold_max_us=0")
+        self.assertEqual(document["governor"]["preemptions"], 0)
+        self.assertEqual(document["speculation"]["drafted_abandoned"], 0)
+        self.assertEqual(document["governor"]["mode_share"]["batch"], 0)
+        self.assertEqual({b for b, n in document["speculation"]["passes_by_batch"].items() if n}, {"4"})
 
     def test_the_guarantee_follows_from_plain_speed(self):
         def guarantee(*settings):
@@ -202,8 +219,8 @@ class Settings(Case):
 class Logs(Case):
     def check_nested(self, trace):
         """Tracks do not overlap themselves; subgraphs and sleeps lie in passes, and make up most of them."""
-        passes, inner = slices(trace, "passes"), slices(trace, "subgraphs") + slices(trace, "sleep")
-        for track in ("passes", "subgraphs", "sleep", "mode"):
+        passes, inner = passes_of(trace), slices(trace, "subgraphs") + slices(trace, "sleep")
+        for track in ("draft", "verify", "prefill", "subgraphs", "sleep", "mode"):
             s = slices(trace, track)
             for before, after in zip(s, s[1:]):
                 self.assertLessEqual(before[2], after[1] + 0.002, f"{track}: {before}, {after}")
@@ -227,7 +244,7 @@ class Logs(Case):
     def test_trace(self):
         trace, document = self.traced()
         speculation = document["speculation"]
-        names = [name for name, _, _ in slices(trace, "passes")]
+        names = [name for name, _, _ in passes_of(trace)]
         self.assertEqual(sum(n.startswith("verify ") for n in names), speculation["passes"])
         self.assertIn(f"prefill {document['prompt_tokens']}", names)
         self.assertEqual({n for n, _, _ in slices(trace, "subgraphs")},
@@ -237,7 +254,7 @@ class Logs(Case):
 
     def test_trace_of_drafts(self):
         trace, document = self.traced("--draft", "self:int8", "--draft-max", 4, model=tiny_model("f16"))
-        names = [name for name, _, _ in slices(trace, "passes")]
+        names = [name for name, _, _ in passes_of(trace)]
         self.assertGreaterEqual(sum(n.startswith("draft ") for n in names), document["speculation"]["drafted"])
 
     def test_trace_of_sleeps(self):
@@ -268,7 +285,7 @@ class Logs(Case):
             with self.subTest(policy):
                 folder = self.folder()
                 trace, _ = self.traced("--policy", policy, "--decisions", folder / "decisions")
-                self.assertTrue(slices(trace, "passes"))
+                self.assertTrue(passes_of(trace))
                 for line in (folder / "decisions").read_text().splitlines():
                     self.assertRegex(line, DECISION)
 
@@ -287,7 +304,7 @@ class Logs(Case):
                 for line in (folder / "decisions").read_text().splitlines():
                     self.assertTrue(DECISION.fullmatch(line), line)
                 if force == 4:
-                    self.assertTrue(slices(trace, "passes"))
+                    self.assertTrue(passes_of(trace))
 
     def test_whole_after_a_chat(self):
         """Of several turns: one document."""
@@ -295,7 +312,7 @@ class Logs(Case):
         self.run_tiny("-i", "-n", 4, "--trace", path, stdin=b"hi\nhello\n")
         trace = json.loads(path.read_text())
         self.check_nested(trace)
-        self.assertGreaterEqual(sum(n.startswith("prefill ") for n, _, _ in slices(trace, "passes")), 2)
+        self.assertGreaterEqual(sum(n.startswith("prefill ") for n, _, _ in passes_of(trace)), 2)
 
     def test_what_cannot_be_written(self):
         for option in ("--trace", "--decisions"):

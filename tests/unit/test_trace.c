@@ -156,10 +156,12 @@ static void test_tracks(void **state) {
     (void)state;
     made_run r;
     json_t *document = eventful(&r);
-    assert_slices(document, 1, "prefill 128 5+310, draft 1 320+200!, verify 8 525+1500");
-    assert_slices(document, 2, "qkv 5+100, attention 110+100, attn_out 215+100, qkv 320+100, qkv 420+100, qkv 525+100");
-    assert_slices(document, 3, "sleep 625+1000, hold 1625+200, hold 1825+200");
-    assert_slices(document, 4, "open 0+520, preempt 520+105, sleep 625+1000, hold 1625+400");
+    assert_slices(document, 3, "prefill 128 5+310");
+    assert_slices(document, 1, "draft 1 320+200!");
+    assert_slices(document, 2, "verify 8 525+1500");
+    assert_slices(document, 4, "qkv 5+100, attention 110+100, attn_out 215+100, qkv 320+100, qkv 420+100, qkv 525+100");
+    assert_slices(document, 5, "sleep 625+1000, hold 1625+200, hold 1825+200");
+    assert_slices(document, 6, "open 0+520, preempt 520+105, sleep 625+1000, hold 1625+400");
     assert_counter(document, "score", "0@0, 0.5@520, 0.75@625, 0.1@2025");
     assert_counter(document, "batch", "1@0, 8@625");
     json_decref(document);
@@ -170,7 +172,7 @@ static void test_tracks_have_names(void **state) {
     (void)state;
     made_run r = begin_run();
     json_t *document = ended_trace(&r), *event;
-    const char *const wanted[] = {NULL, "passes", "subgraphs", "sleep", "mode"};
+    const char *const wanted[] = {NULL, "draft", "verify", "prefill", "subgraphs", "sleep", "mode"};
     int found = 0;
     size_t i;
     json_array_foreach(json_object_get(document, "traceEvents"), i, event) {
@@ -179,7 +181,7 @@ static void test_tracks_have_names(void **state) {
         assert_string_equal(text_of(json_object_get(event, "args"), "name"), wanted[(int)number_of(event, "tid")]);
         found++;
     }
-    assert_int_equal(found, 4);
+    assert_int_equal(found, 6);
     json_decref(document);
     remove(r.decisions_path);
 }
@@ -198,7 +200,7 @@ static void test_whole_wherever_it_ends(void **state) {
         if (end > 6) happens(&r, SERENO_EVENT_END);
         json_t *document = ended_trace(&r);
         assert_true(json_is_array(json_object_get(document, "traceEvents")));
-        if (end == 3) assert_slices(document, 1, "verify 1 5+415");
+        if (end == 3) assert_slices(document, 2, "verify 1 5+415");
         json_decref(document);
         remove(r.decisions_path);
     }
