@@ -7,8 +7,9 @@
  * The rest of sereno obeys it through sereno_governing (below).
  *
  * Guarantees: every decision lies in the ranges given here whatever the events are (time that goes back, NaN); only
- * passes of plan DRAFT are ever abandoned; work done is at least 0.9 of the guarantee in every 10 s in which there was
- * something to do, where the machine can do that much at all.
+ * passes of plan DRAFT are ever abandoned; with credit_s up to 1 and nothing forced, work done is at least 0.9 of the
+ * guarantee in every 10 s in which there was something to do, where the machine can do that much at all; a hold ends
+ * after hold_max_us.
  *
  * Source: SERENO (OSDI 2026), "endogenous sensing", "control", "micro-sleeps", "selective batching", "policies". Gains
  * and counts are not published; how ours were chosen is in docs/GOVERNOR.md.
@@ -33,13 +34,14 @@ typedef enum sereno_event_kind {
     SERENO_EVENT_PASS,        /* a verification pass of `batch` tokens ended */
     SERENO_EVENT_TOKENS,      /* `tokens` were committed to the output */
     SERENO_EVENT_PREFILL,     /* `tokens` of the prompt were computed */
-    SERENO_EVENT_BEGIN,       /* a request begins */
-    SERENO_EVENT_END,         /* it has ended, however */
+    SERENO_EVENT_BEGIN,       /* a request begins; several may be under way */
+    SERENO_EVENT_END,         /* one has ended, however */
     SERENO_EVENT_PAUSE,       /* the user wants nothing to run; until */
     SERENO_EVENT_RESUME,      /* here */
     SERENO_EVENT_FRAME_BEGIN, /* a cooperating foreground begins a frame, due at deadline_ns */
     SERENO_EVENT_FRAME_END,   /* and has ended it */
-    SERENO_EVENT_TICK,        /* nothing; time has passed, and there may be signals */
+    SERENO_EVENT_TICK, /* nothing; time has passed, and there may be signals. Whoever reports boundaries need not tick
+                        */
     SERENO_EVENT_KINDS,
 } sereno_event_kind;
 
@@ -142,6 +144,7 @@ typedef struct sereno_governor_key {
     const char *name, *unit, *about;
     double low, high;
     double defaults[SERENO_POLICIES];
+    bool whole;    /* only whole numbers */
     size_t offset; /* of the double in sereno_governor_params */
 } sereno_governor_key;
 

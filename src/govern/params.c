@@ -16,8 +16,8 @@ static const sereno_governor_key keys[] = {
     KEY(drift_s, "s", 0.1, 3600, 2, 2, "how slowly baselines follow the machine's own speed while nothing contends"),
     KEY(burst_on, "", 0, 2, 0.65, 0.6, "a burst begins when the fast score is above"),
     KEY(burst_off, "", -1, 2, 0.4, 0.35, "and ends when it is below"),
-    KEY(burst_up, "samples", 1, 1000, 3, 2, "in a row, above, for it to begin"),
-    KEY(burst_down, "samples", 1, 1000, 3, 3, "in a row, below, for it to end"),
+    WHOLE(burst_up, "samples", 1, 1000, 3, 2, "in a row, above, for it to begin"),
+    WHOLE(burst_down, "samples", 1, 1000, 3, 3, "in a row, below, for it to end"),
     KEY(preempt, "", 0, 1, 0.5, 0.5,
         "a burst abandons drafts while PI output is below this; 1: always. Contention that "
         "lasts comes in frames, between which a draft that is held goes on"),
@@ -28,9 +28,10 @@ static const sereno_governor_key keys[] = {
     KEY(target, "", 0, 1, 0.15, 0.1, "slow score that PI control aims at; above it, it yields more"),
     KEY(kp, "", 0, 100, 0.5, 1, "proportional gain: output (0 to 1) per score"),
     KEY(ki, "1/s", 0, 1000, 3, 6, "integral gain"),
-    KEY(batch_max, "tokens", 1, SERENO_VERIFY_BATCH_MAX, 4, 8, "largest smallest batch that PI control asks for"),
-    KEY(batch_up, "ticks", 1, 1000, 4, 2, "of 5 ms in a row above a step's threshold, to take it up"),
-    KEY(batch_down, "ticks", 1, 1000, 40, 60, "in a row below, to take it down"),
+    WHOLE(batch_max, "tokens", 1, SERENO_VERIFY_BATCH_MAX, 4, 8,
+          "largest smallest batch that PI control asks for; rounded down to 1, 4, 8, 16 or 32"),
+    WHOLE(batch_up, "ticks", 1, 1000, 4, 2, "of 5 ms in a row above a step's threshold, to take it up"),
+    WHOLE(batch_down, "ticks", 1, 1000, 40, 60, "in a row below, to take it down"),
     KEY(batch_dwell_ms, "ms", 0, 60000, 500, 500, "least time between two changes of the batch"),
     KEY(sleep_from, "", 0, 1, 0.7, 0.5, "PI output above which it sleeps between subgraphs"),
     KEY(sleep_ratio, "", 0, 20, 0, 0.25, "sleep per running time at full output"),
@@ -41,8 +42,8 @@ static const sereno_governor_key keys[] = {
     KEY(min_share, "", 0, 1, 0.25, 0.1, "this share of plain decoding's, whichever is more"),
     KEY(credit_s, "s", 0.1, 5, 0.8, 0.8, "most of the guarantee that work done earlier counts for"),
     KEY(relaxed_target, "", 0, 1, 0.5, 0.4, "target while credit is low"),
-    KEY(prefill_batch, "tokens", 1, SERENO_PREFILL_BATCH_MAX, 128, 128, "tokens of a prefill pass at most"),
-    KEY(force, "", 0, 5, 0, 0, "experiments: 1 to 5 force open, preempt, batch, sleep, hold; 0: none"),
+    WHOLE(prefill_batch, "tokens", 1, SERENO_PREFILL_BATCH_MAX, 128, 128, "tokens of a prefill pass at most"),
+    WHOLE(force, "", 0, 5, 0, 0, "experiments: 1 to 5 force open, preempt, batch, sleep, hold; 0: none"),
     {0},
 };
 
@@ -64,7 +65,11 @@ sereno_governor_params sereno_governor_defaults(sereno_policy policy) {
 }
 
 static int check_value(const sereno_governor_key *k, double value, const char *text, sereno_error *err) {
-    if (value >= k->low && value <= k->high) return SERENO_OK; /* false for NaN */
+    bool fits = value >= k->low && value <= k->high; /* false for NaN */
+    if (fits && k->whole && value != floor(value)) {
+        return err_set(err, SERENO_ERR_INVALID, "governor setting %s is %s; a whole number is needed", k->name, text);
+    }
+    if (fits) return SERENO_OK;
     return err_set(err, SERENO_ERR_INVALID, "governor setting %s is %s; %g to %g%s%s is allowed", k->name, text, k->low,
                    k->high, *k->unit ? " " : "", k->unit);
 }

@@ -28,6 +28,11 @@ static void test_each_key(void **state) {
         for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
             assert_int_equal(sereno_governor_set(&params, k->name, texts[i], &error), SERENO_ERR_INVALID);
         }
+        if (k->whole) {
+            snprintf(text, sizeof text, "%g", k->low + 0.5);
+            assert_int_equal(sereno_governor_set(&params, k->name, text, &error), SERENO_ERR_INVALID);
+            assert_non_null(strstr(error.message, "whole"));
+        }
         assert_memory_equal(&params, &before, sizeof params); /* nothing has changed */
         for (size_t i = 0; i < 2; i++) {
             snprintf(text, sizeof text, "%.17g", i ? k->high : k->low);
