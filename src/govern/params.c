@@ -7,8 +7,12 @@
 #include "errors.h"
 #include "sereno/governor.h"
 
+#define ROW(name, unit, low, high, balanced, ui_first, about, whole)                                                   \
+    { #name, unit, about, low, high, {balanced, balanced, ui_first }, whole, offsetof(sereno_governor_params, name) }
 #define KEY(name, unit, low, high, balanced, ui_first, about)                                                          \
-    { #name, unit, about, low, high, {balanced, balanced, ui_first }, offsetof(sereno_governor_params, name) }
+    ROW(name, unit, low, high, balanced, ui_first, about, false)
+#define WHOLE(name, unit, low, high, balanced, ui_first, about)                                                        \
+    ROW(name, unit, low, high, balanced, ui_first, about, true)
 
 static const sereno_governor_key keys[] = {
     KEY(fast_us, "us", 50, 100000, 800, 800, "time constant of the score that bursts are told by"),
