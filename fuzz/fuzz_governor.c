@@ -24,6 +24,7 @@ static sereno_governor *open_governor(const uint8_t **data, size_t *size) {
         take(data, size, &byte, 1);
         double *value = (double *)(void *)((char *)&params + k->offset);
         if (byte > 0) *value = fmin(k->low + (k->high - k->low) * (byte - 1) / 254, k->high); /* 0: the default */
+        if (k->whole) *value = floor(*value);
     }
     params.burst_off = fmin(params.burst_off, params.burst_on);
     sereno_governor_limits limits = {.plain_tok_s = 40, .prefill_cost = 0.125};

@@ -101,6 +101,7 @@ static sereno_governor_params odd_params(rng *r) {
         if (how == 0) *value = k->low;
         if (how == 1) *value = k->high;
         if (how == 2) *value = fmin(k->low + (k->high - k->low) * uniform(r), k->high);
+        if (k->whole) *value = floor(*value);
     }
     params.burst_off = fmin(params.burst_off, params.burst_on);
     if (rng_below(r, 3)) params.force = 0;

@@ -135,9 +135,9 @@ static void prefill(plant *p) {
             sereno_event e = {.plan = SERENO_PLAN_PREFILL, .batch = n, .pass_share = 1 / (float)n_subgraphs};
             run_subgraph(p, e, us / n_subgraphs, prefill_slope, i % 4 != 1);
             if (has_ended(p)) return;
+            did(p, n * plant_limits().prefill_cost / n_subgraphs);
         }
         done += n;
-        did(p, n * plant_limits().prefill_cost);
         tell(p, (sereno_event){.kind = SERENO_EVENT_PREFILL, .tokens = n});
     }
 }
