@@ -4,10 +4,21 @@
  *
  * Signals: the time of weight-streaming subgraphs against their baseline (the paper's contention score); a probe, about
  * eight dependent loads at random lines of the target's weights, timed between subgraphs for at most 0.5 % of the time;
- * run delay of the compute threads (schedstat). Samples with a page fault or a deschedule are dropped and counted.
+ * run delay of the compute threads (schedstat), as a mean share of one thread's time.
+ *
+ * What is dropped, and counted: samples in which the owner took a page fault; times beyond what memory can do (8 times
+ * the baseline, 20 of the probe); a subgraph at whose end schedstat was read and shows 50 us of waiting a thread. As it
+ * is read every 2 ms, most subgraphs that a lost core stretched by less are given; run delay tells of them afterwards.
  *
  * Baselines are by plan, batch and subgraph: of a calibration, or else learned as it goes, as a low quantile of what is
- * seen. Slopes are a calibration's, or those that ship.
+ * seen. They rise by 2 % a minute at most, and only while the other signal (probe or stretch) has lately been below 1.1:
+ * a slower clock is followed, contention that lasts is not. Where there is no other signal its own must be. Slopes are a
+ * calibration's, or those that ship. Without a calibration the probe has a slope of 0 (it says nothing) where weights are
+ * less than twice the last-level cache.
+ *
+ * Rests: a core that sleeps, and for some 5 ms after it did, is slow without any contention. What is measured then is
+ * put against what it lately was (a low quantile that follows within some seconds both ways): so contention shows when
+ * it begins and when it ends, but not for longer than a few seconds of nothing but rests and short runs.
  *
  * Thread: the engine's owner. Source: SERENO (OSDI 2026), "endogenous sensing"; docs/ARCHITECTURE.md, "Sensing".
  */
@@ -85,14 +96,14 @@ SERENO_API void sereno_sensor_use_probe(sereno_sensor *sensor, bool use);
 /*
  * Signals of a boundary. May probe: some microseconds, while no compute thread works. There is no stretch of attention,
  * of a subgraph that was never seen before and of which a calibration says nothing, and of the first one after a
- * sleep, which begins with waking threads. Boundaries come in the order in which they happen, those of target and draft
+ * sleep or a gap of 5 ms, which begins with waking threads. Boundaries come in the order in which they happen, those of target and draft
  * through one sensor.
  */
 SERENO_API sereno_signals sereno_sensor_read(sereno_sensor *sensor, const sereno_boundary *boundary);
 
 typedef struct sereno_sensor_stats {
     uint64_t stretches, probes;              /* samples given */
-    uint64_t dropped_faults, dropped_delays; /* left out, since a page fault or a deschedule fell into them */
+    uint64_t dropped_faults, dropped_delays; /* left out: a page fault of the owner or a deschedule fell into them */
     uint64_t probe_time_ns;
     double probe_baseline_ns; /* as it is known now; 0: there is none */
 } sereno_sensor_stats;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
+#include <unistd.h>
 
 bool cpu_has_avx512_vnni(void) {
 #if defined(__x86_64__)
@@ -31,6 +32,11 @@ int cpu_list(int *out, int max) {
         if (CPU_ISSET(i, &set)) out[n++] = i;
     }
     return n;
+}
+
+uint64_t cpu_l3_bytes(void) {
+    long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    return bytes > 0 ? (uint64_t)bytes : 0;
 }
 
 void cpu_name(char *out, size_t size) {

@@ -15,6 +15,9 @@ int cpu_count(void);
 /* Their numbers, in order; returns how many, at most max. */
 int cpu_list(int *out, int max);
 
+/* Bytes of the last-level cache of a core, also where others share it; 0: not known, or there is no third level. */
+uint64_t cpu_l3_bytes(void);
+
 /* Name of the processor as /proc/cpuinfo has it, "unknown" where it does not say. */
 void cpu_name(char *out, size_t size);
 

@@ -1,5 +1,6 @@
 #include "baselines.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,7 +37,7 @@ static void rise(baseline *b, float low, uint64_t now_ns) {
     b->value = low < most ? low : most;
 }
 
-void baseline_learn(baseline *b, float sample, uint64_t now_ns) {
+void baseline_learn(baseline *b, float sample, uint64_t now_ns, bool may_rise) {
     if (b->n == 0) b->block_ns = now_ns;
     add_lowest(b, sample);
     b->n++;
@@ -44,9 +45,23 @@ void baseline_learn(baseline *b, float sample, uint64_t now_ns) {
     float low = b->lowest[BASELINE_LOWEST - 1];
     if (b->n >= BASELINE_LOWEST && low < b->value) b->value = low;
     if (b->n < BASELINE_BLOCK) return;
-    if (low > b->value) rise(b, low, now_ns);
+    if (low > b->value && (may_rise || !b->settled)) rise(b, low, now_ns);
     b->settled = true;
     b->n = 0;
+}
+
+/* Goes up by a quarter of a step where a sample lies above and down by three quarters where it lies below: at the 25 %
+ * quantile that comes to nothing. */
+void recent_learn(recent *r, float sample, uint64_t now_ns) {
+    static const float per_s = 4 * 1.0986f / RECENT_RISE_S; /* ln 3 */
+    static const float gap_s = 0.05f;                       /* a sample stands for no more */
+    float s = r->last_ns > 0 && now_ns > r->last_ns ? (float)(now_ns - r->last_ns) * 1e-9f : 0;
+    float step = per_s * (s < gap_s ? s : gap_s);
+    r->last_ns = now_ns;
+    if (r->n == 0) r->value = sample;
+    if (r->n < RECENT_FIRST) step = fmaxf(step, 1 / (float)(2 + r->n++));
+    if (sample > r->value) r->value = fminf(sample, r->value * (1 + step / 4));
+    if (sample < r->value) r->value = fmaxf(sample, r->value * (1 - step * 3 / 4));
 }
 
 /* ---- Table ---- */

@@ -4,7 +4,8 @@
  * Guarantees: a baseline comes down as soon as a quarter of a block of 16 samples lie lower, and rises by at most
  * BASELINE_RISE_PER_MIN a minute, only while most of a block lies higher: so it settles at a low quantile (some
  * percent) of what was seen in the last minutes, no burst of the foreground raises it, and what was learned in
- * contention is gone 7 quiet samples later. Nothing is allocated but when the table is opened.
+ * contention is gone 7 quiet samples later. It rises only while its owner says that nothing contends, so what contends
+ * for hours is not learned away. Nothing is allocated but when the table is opened.
  *
  * Thread: one at a time.
  */
@@ -34,7 +35,25 @@ typedef struct baseline {
  * the first block. */
 void baseline_begin(baseline *b, float value, bool firm);
 
-void baseline_learn(baseline *b, float sample, uint64_t now_ns);
+/* may_rise: whether the machine seems quiet, so that what takes longer is the machine's own doing. What was not settled
+ * yet rises in any case. */
+void baseline_learn(baseline *b, float sample, uint64_t now_ns, bool may_rise);
+
+/*
+ * The 25 % quantile of what was seen in the last seconds, by time and not by number. Follows both ways, by a factor of
+ * three within RECENT_RISE_S of samples upwards and in a third of that downwards; so within a rest of some milliseconds
+ * it stands still. All zero: nothing is known.
+ */
+typedef struct recent {
+    uint64_t last_ns; /* last sample */
+    float value;      /* 0: there was none */
+    int32_t n;        /* samples, counted up to RECENT_FIRST, while which it follows faster */
+} recent;
+
+#define RECENT_RISE_S 3
+enum { RECENT_FIRST = 32 };
+
+void recent_learn(recent *r, float sample, uint64_t now_ns);
 
 /* ---- Table ---- */
 

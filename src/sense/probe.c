@@ -62,3 +62,19 @@ double probe_run(probe *p, uint64_t now_ns) {
     p->n++;
     return (double)(end - loading) / PROBE_LOADS;
 }
+
+void probe_learn(probe *p, float ns, uint64_t now_ns, bool may_rise) {
+    uint64_t before_ns = p->running.last_ns;
+    recent_learn(&p->running, ns, now_ns);
+    double low = (double)p->running.value;
+    if (!p->settled || low < p->quiet_ns) p->quiet_ns = low;
+    p->settled |= p->running.n >= RECENT_FIRST;
+    if (!may_rise || low <= p->quiet_ns || before_ns == 0 || now_ns <= before_ns) return;
+    double seconds = (double)(now_ns - before_ns) * 1e-9;
+    double most = p->quiet_ns * (1 + (double)BASELINE_RISE_PER_MIN / 60 * (seconds < 1 ? seconds : 1));
+    p->quiet_ns = low < most ? low : most;
+}
+
+float probe_level(const probe *p) {
+    return p->quiet_ns > 0 ? p->running.value / (float)p->quiet_ns : 0;
+}

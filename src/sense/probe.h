@@ -29,8 +29,11 @@ typedef struct probe {
     uint64_t last_ns, next_ns;
     double cost_ns; /* of a probe, smoothed */
     uint64_t time_ns, n;
-    /* A core that has slept answers slower, so rests have a baseline of their own. */
-    baseline running, resting; /* nanoseconds a load */
+    /* Nanoseconds a load. A core that rests answers much slower, and for some milliseconds after that it still does, so
+     * these have baselines of their own: what they lately were, as nobody knows what they should be. */
+    recent running, after_rest, resting;
+    double quiet_ns; /* baseline of running; 0: there is none */
+    bool settled;    /* by a calibration, or enough probes */
 } probe;
 
 /* Of an engine's stream; where it shows none, or too little to be told from a cache's, the probe is never due. */
@@ -38,6 +41,13 @@ void probe_begin(probe *p, const sereno_engine_info *info, const sereno_clock *c
 
 /* Whether it may run now. */
 bool probe_due(const probe *p, uint64_t now_ns, bool resting);
+
+/* Takes ns, of a probe while passes run, into the baseline: it comes down with what was seen of late, and rises as
+ * slowly as those of subgraphs, if it may. */
+void probe_learn(probe *p, float ns, uint64_t now_ns, bool may_rise);
+
+/* What the probe lately was, against its baseline; 0: nothing is known. */
+float probe_level(const probe *p);
 
 /* Runs it and returns nanoseconds a load. now_ns: of the boundary, by which it is due again. */
 double probe_run(probe *p, uint64_t now_ns);

@@ -5,6 +5,7 @@
 
 #include "baselines.h"
 #include "calibration.h"
+#include "cpu.h"
 #include "errors.h"
 #include "probe.h"
 #include "sensor_parts.h"
@@ -16,25 +17,50 @@ enum {
     SIZES = 8,               /* batches of plans: 1, 2, 4 .. 128 */
     TIMED_CONTEXT = 128,     /* ratios of pass times are taken at this */
     FAULTS_READ_NS = 500000, /* page faults are counted so often at least: 0.1 % of the time */
-    DELAY_NS = 50000,        /* of run delay that spoils a subgraph */
-    RATIO_DESCHEDULED = 20,  /* no memory is so slow: the probe lost its core */
+    DELAY_NS = 50000,        /* of run delay a thread that spoils a subgraph */
+    /* No memory is so slow: a core was lost. */
+    STRETCH_DESCHEDULED = 8,
+    PROBE_DESCHEDULED = 20,
+    /* A rest of REST_NS or more (or GAP_NS without a boundary: between requests) leaves the core slow for about
+     * WARM_NS, by 1.5 and more: its clock, its caches, its power states. */
+    REST_NS = 100000,
+    WARM_NS = 5000000,
+    GAP_NS = WARM_NS,
+    LEVEL_NS = 2000000000, /* what a signal said so long ago, it does not say of now */
 };
 
 /* Beyond this a sample is believed only if no page fault fell into it. */
 static const float ratio_suspect = 1.5f;
 
+/* How much longer subgraphs may take after a rest. */
+static const float after_rest_max = 3;
+
+/* A signal that has lately been below this calls the machine quiet, if contention moves it by least_slope at least. */
+static const float quiet_below = 1.1f, least_slope = 0.12f;
+
+/* A team's figures as they were last seen. */
+typedef struct team_sample {
+    uint64_t at_ns, run_delay_ns; /* at 0: none */
+    uint64_t n_threads;
+} team_sample;
+
 struct sereno_sensor {
     const sereno_calibration *calibration;
-    bool has_draft, use_probe, after_sleep;
+    bool has_draft, use_probe;
+    /* Rests: whether the last boundary was in one, when that was, and when the last one that counts ended (0: none). */
+    bool after_sleep;
+    uint64_t last_ns, rested_ns;
     baseline_table *baselines;
+    recent stretch_now;       /* what the stretch of running subgraphs lately was */
+    recent after_rest[PLANS]; /* and that after a rest, which is their baseline */
     float slopes[PLANS][SIZES][SUBGRAPH_KINDS];
     float pass_us[2][SERENO_PREFILL_BATCH_MAX + 1]; /* of target and draft, by tokens */
     probe probe;
     bool draft_has_stream;
     float probe_slope;
-    /* Run delay: the last sample. */
-    uint64_t sampled_ns, run_delay_ns;
-    float run_delay; /* of the last sample; NaN once it has been given out */
+    bool draft_has_team;
+    team_sample teams[2]; /* the target's, and of a draft which has its own */
+    float run_delay;      /* of the last sample; NaN once it has been given out */
     /* Page faults of the owner. */
     uint64_t (*count_faults)(void);
     uint64_t faults, faults_read_ns;
@@ -62,8 +88,12 @@ static void fill_slopes(sereno_sensor *s) {
             }
         }
     }
+}
+
+void sensor_assume_cache(sereno_sensor *s, uint64_t cache_bytes) {
+    bool measured = s->calibration && s->calibration->probe_ns > 0;
     s->probe_slope =
-        s->calibration && s->calibration->probe_ns > 0 ? (float)s->calibration->probe_slope : shipped_probe_slope();
+        measured ? (float)s->calibration->probe_slope : shipped_probe_slope(s->probe.lines * 64, cache_bytes);
 }
 
 static void fill_pass_us(const sereno_engine *e, float out[SERENO_PREFILL_BATCH_MAX + 1]) {
@@ -87,15 +117,20 @@ int sereno_sensor_open(sereno_engine *target, sereno_engine *draft, const sereno
     s->has_draft = draft != NULL;
     s->use_probe = true;
     s->run_delay = NAN;
-    s->count_faults = process_page_faults;
+    s->count_faults = thread_page_faults;
     fill_slopes(s);
     fill_pass_us(target, s->pass_us[0]);
     fill_pass_us(draft ? draft : target, s->pass_us[1]);
-    probe_begin(&s->probe, target->ops->info(target), sereno_clock_system(), 1);
-    s->draft_has_stream = draft && draft->ops->info(draft)->stream;
+    const sereno_engine_info *info = target->ops->info(target), *of_draft = draft ? draft->ops->info(draft) : info;
+    probe_begin(&s->probe, info, sereno_clock_system(), 1);
+    sensor_assume_cache(s, cpu_l3_bytes());
+    s->draft_has_stream = draft && of_draft->stream;
+    s->draft_has_team = draft && !of_draft->is_self_draft;
+    s->teams[0].n_threads = info->n_threads > 0 ? (uint64_t)info->n_threads : 1;
+    s->teams[1].n_threads = of_draft->n_threads > 0 ? (uint64_t)of_draft->n_threads : 1;
     if (calibration && calibration->probe_ns > 0) {
-        baseline_begin(&s->probe.running, (float)calibration->probe_ns, true);
-        baseline_begin(&s->probe.resting, (float)calibration->probe_ns, false);
+        s->probe.quiet_ns = calibration->probe_ns;
+        s->probe.settled = true;
     }
     return SERENO_OK;
 }
@@ -112,7 +147,7 @@ void sereno_sensor_use_probe(sereno_sensor *s, bool use) {
 
 void sensor_count_with(sereno_sensor *s, const sereno_clock *clock, uint64_t (*count_faults)(void)) {
     s->probe.clock = clock;
-    s->count_faults = count_faults;
+    s->count_faults = count_faults ? count_faults : thread_page_faults;
 }
 
 /* ---- What spoils a sample ---- */
@@ -129,14 +164,57 @@ static bool faulted(sereno_sensor *s, uint64_t now_ns, bool certain) {
 /* Takes the team's figures where they are new; whether they show that a member waited for a core. */
 static bool delayed(sereno_sensor *s, const sereno_boundary *b) {
     if (b->cpu_ns == 0 && b->run_delay_ns == 0) return false; /* never read */
-    uint64_t sampled_ns = b->now_ns - b->sample_age_ns, before_ns = s->sampled_ns, before = s->run_delay_ns;
-    if (sampled_ns <= before_ns) return false;
-    s->sampled_ns = sampled_ns;
-    s->run_delay_ns = b->run_delay_ns;
-    if (before_ns == 0 || b->run_delay_ns < before) return false; /* the first, or another team's */
-    float share = (float)(b->run_delay_ns - before) / (float)(sampled_ns - before_ns);
+    team_sample *team = &s->teams[b->plan == SERENO_PLAN_DRAFT && s->draft_has_team], before = *team;
+    uint64_t at_ns = b->sample_age_ns < b->now_ns ? b->now_ns - b->sample_age_ns : 0;
+    if (at_ns <= before.at_ns && b->now_ns >= before.at_ns) return false; /* else the clock went back: begin anew */
+    team->at_ns = at_ns;
+    team->run_delay_ns = b->run_delay_ns;
+    if (before.at_ns == 0 || at_ns <= before.at_ns || b->run_delay_ns < before.run_delay_ns) return false;
+    uint64_t waited_ns = (b->run_delay_ns - before.run_delay_ns) / team->n_threads;
+    float share = (float)waited_ns / (float)(at_ns - before.at_ns);
     s->run_delay = share < 1 ? share : 1;
-    return b->run_delay_ns - before > DELAY_NS;
+    return waited_ns > DELAY_NS;
+}
+
+/* Takes note of rests; returns whether this subgraph is the first after one, which begins with waking threads. */
+static bool follow_rests(sereno_sensor *s, const sereno_boundary *at) {
+    uint64_t since_ns = s->last_ns > 0 && at->now_ns > s->last_ns ? at->now_ns - s->last_ns : 0;
+    bool gap = at->wall_ns < since_ns && since_ns - at->wall_ns >= GAP_NS && at->slept_ns == 0;
+    bool first = s->after_sleep || gap;
+    if (at->slept_ns >= REST_NS) s->rested_ns = at->now_ns;
+    if (gap) s->rested_ns = at->now_ns - at->wall_ns;
+    if (s->rested_ns > at->now_ns) s->rested_ns = at->now_ns; /* the clock went back */
+    s->after_sleep = at->slept_ns > 0;
+    s->last_ns = at->now_ns;
+    return first;
+}
+
+/* Whether the core was still slow of a rest, wall_ns ago. */
+static bool is_after_rest(const sereno_sensor *s, uint64_t now_ns, uint64_t wall_ns) {
+    if (s->rested_ns == 0) return false;
+    uint64_t ran_ns = now_ns - s->rested_ns;
+    return ran_ns < WARM_NS || ran_ns - WARM_NS < wall_ns;
+}
+
+/* ---- Quiet ---- */
+
+static bool says_now(const recent *r, uint64_t now_ns) {
+    return r->n > 0 && now_ns - r->last_ns < LEVEL_NS;
+}
+
+static bool is_quiet(float level) {
+    return level > 0 && level < quiet_below;
+}
+
+/* Whether a baseline may rise is for the other signal to say: both see contention, but not a slower clock. Where it is
+ * silent, what has risen by little may be believed. */
+static bool stretch_may_rise(const sereno_sensor *s, uint64_t now_ns) {
+    bool probes = s->probe_slope >= least_slope && says_now(&s->probe.running, now_ns);
+    return is_quiet(probes ? probe_level(&s->probe) : s->stretch_now.value);
+}
+
+static bool probe_may_rise(const sereno_sensor *s, uint64_t now_ns) {
+    return is_quiet(says_now(&s->stretch_now, now_ns) ? s->stretch_now.value : probe_level(&s->probe));
 }
 
 /* ---- Stretch ---- */
@@ -175,22 +253,42 @@ static void begin_baseline(const sereno_sensor *s, baseline *b, const sereno_bou
     }
 }
 
+/* Takes the time of a subgraph that began while the core was still slow of a rest: of the baseline it says something
+ * only where there is nothing better. */
+static void learn_after_rest(baseline *b, recent *usual, float us, uint64_t now_ns) {
+    if (!b->settled) {
+        baseline_learn(b, us / fmaxf(usual->value, 1), now_ns, false);
+        return;
+    }
+    recent_learn(usual, us / b->value, now_ns);
+    usual->value = fminf(fmaxf(usual->value, 1), after_rest_max);
+}
+
 static void read_stretch(sereno_sensor *s, const sereno_boundary *at, bool was_delayed, sereno_signals *out) {
     baseline_key key = {at->plan, at->batch, at->subgraph, at->n_subgraphs};
     baseline *b = baselines_find(s->baselines, key);
     if (!b || at->wall_ns == 0) return;
     if (b->value == 0) begin_baseline(s, b, at);
-    float us = (float)at->wall_ns / 1000, stretch = b->value > 0 ? us / b->value : NAN;
+    recent *usual = is_after_rest(s, at->now_ns, at->wall_ns) ? &s->after_rest[at->plan] : NULL;
+    bool is_known = b->value > 0 && (!usual || usual->n > 0), was_settled = b->settled;
+    float us = (float)at->wall_ns / 1000, stretch = is_known ? us / b->value / (usual ? usual->value : 1) : NAN;
     bool was_faulted = faulted(s, at->now_ns, !(stretch < ratio_suspect)); /* NaN is suspect */
+    was_delayed |= b->settled && us / b->value > (usual ? after_rest_max : 1) * STRETCH_DESCHEDULED;
     if (was_faulted || was_delayed) {
         s->stats.dropped_faults += was_faulted;
         s->stats.dropped_delays += !was_faulted;
         return;
     }
-    baseline_learn(b, us, at->now_ns);
+    float slope = s->slopes[at->plan][size_index(at->batch)][at->kind];
+    if (usual) {
+        learn_after_rest(b, usual, us, at->now_ns);
+    } else {
+        baseline_learn(b, us, at->now_ns, stretch_may_rise(s, at->now_ns));
+        if (was_settled && slope >= least_slope) recent_learn(&s->stretch_now, stretch, at->now_ns);
+    }
     if (isnan(stretch)) return;
     out->stretch = stretch;
-    out->stretch_slope = s->slopes[at->plan][size_index(at->batch)][at->kind];
+    out->stretch_slope = slope;
     s->stats.stretches++;
 }
 
@@ -199,16 +297,20 @@ static void read_stretch(sereno_sensor *s, const sereno_boundary *at, bool was_d
 static void read_probe(sereno_sensor *s, const sereno_boundary *at, sereno_signals *out) {
     bool resting = at->slept_ns > 0;
     if (!s->use_probe || !probe_due(&s->probe, at->now_ns, resting)) return;
-    baseline *b = resting ? &s->probe.resting : &s->probe.running;
-    float ns = (float)probe_run(&s->probe, at->now_ns), ratio = b->value > 0 ? ns / b->value : NAN;
+    recent *lately = NULL;
+    if (resting) lately = &s->probe.resting;
+    else if (is_after_rest(s, at->now_ns, 0)) lately = &s->probe.after_rest;
+    float usual = lately ? lately->value : (float)s->probe.quiet_ns;
+    float ns = (float)probe_run(&s->probe, at->now_ns), ratio = usual > 0 ? ns / usual : NAN;
     s->stats.probe_time_ns = s->probe.time_ns;
     bool was_faulted = faulted(s, at->now_ns, !(ratio < ratio_suspect));
-    if (was_faulted || ns <= 0 || ratio > RATIO_DESCHEDULED) {
+    if (was_faulted || ns <= 0 || ratio > PROBE_DESCHEDULED) {
         s->stats.dropped_faults += was_faulted;
         s->stats.dropped_delays += !was_faulted;
         return;
     }
-    baseline_learn(b, ns, at->now_ns);
+    if (lately) recent_learn(lately, ns, at->now_ns);
+    else probe_learn(&s->probe, ns, at->now_ns, probe_may_rise(s, at->now_ns));
     if (isnan(ratio)) return;
     out->probe = ratio;
     out->probe_slope = s->probe_slope;
@@ -217,12 +319,11 @@ static void read_probe(sereno_sensor *s, const sereno_boundary *at, sereno_signa
 
 sereno_signals sereno_sensor_read(sereno_sensor *s, const sereno_boundary *at) {
     sereno_signals out = {NAN, NAN, NAN, NAN, NAN};
-    bool was_delayed = delayed(s, at), after_sleep = s->after_sleep;
-    s->after_sleep = at->slept_ns > 0;
+    bool was_delayed = delayed(s, at), is_first = follow_rests(s, at);
     if (at->plan != SERENO_PLAN_DRAFT || !s->draft_has_stream) {
         s->probe.position = at->n_subgraphs > 0 ? (double)(at->subgraph + 1) / at->n_subgraphs : 0;
     }
-    if (at->slept_ns == 0 && !after_sleep && at->kind != SERENO_SUBGRAPH_ATTENTION) {
+    if (at->slept_ns == 0 && !is_first && at->kind != SERENO_SUBGRAPH_ATTENTION) {
         read_stretch(s, at, was_delayed, &out);
     }
     if (at->slept_ns == 0) { /* what comes next is known */
@@ -236,5 +337,5 @@ sereno_signals sereno_sensor_read(sereno_sensor *s, const sereno_boundary *at) {
 
 void sereno_sensor_stats_read(const sereno_sensor *s, sereno_sensor_stats *out) {
     *out = s->stats;
-    out->probe_baseline_ns = (double)s->probe.running.value;
+    out->probe_baseline_ns = s->probe.quiet_ns;
 }

@@ -15,6 +15,6 @@ float shipped_slope(int32_t batch) {
     return by_batch[i];
 }
 
-float shipped_probe_slope(void) {
-    return of_probe;
+float shipped_probe_slope(uint64_t stream_bytes, uint64_t cache_bytes) {
+    return stream_bytes / 2 >= cache_bytes ? of_probe : 0;
 }

@@ -8,7 +8,8 @@
  * share; > 0. */
 float shipped_slope(int32_t batch);
 
-/* The same of the probe's latency. */
-float shipped_probe_slope(void);
+/* The same of the probe's latency; 0: nothing is known, since so much of the stream stays in the last-level cache that
+ * loads may not reach memory. cache_bytes: of that cache, 0: not known. */
+float shipped_probe_slope(uint64_t stream_bytes, uint64_t cache_bytes);
 
 #endif

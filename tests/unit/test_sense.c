@@ -5,8 +5,10 @@
 
 #include "baselines.h"
 #include "calibration.h"
+#include "cpu.h"
 #include "probe.h"
 #include "rng.h"
+#include "sense_bench.h"
 #include "sensor_parts.h"
 #include "slopes.h"
 #include "support.h"
@@ -47,12 +49,10 @@ void *__wrap_realloc(void *p, size_t size) {
 
 /* ---- A baseline ---- */
 
-static const uint64_t ms = 1000000;
-
 /* Samples of low, low + 1 % .. low + 9 % in turn, 100 a second, as a subgraph of a decoding loop gives them. */
 static uint64_t learn_for(baseline *b, float low, double seconds, uint64_t now_ns) {
     for (int i = 0; i < (int)(seconds * 100); i++, now_ns += 10 * ms) {
-        baseline_learn(b, low * (1 + (float)(i * 7 % 10) / 100), now_ns);
+        baseline_learn(b, low * (1 + (float)(i * 7 % 10) / 100), now_ns, true);
     }
     return now_ns;
 }
@@ -70,7 +70,7 @@ static void test_baseline_starts_at_the_lowest(void **state) {
     const float cold[] = {900, 500, 120, 130, 125};
     const float known[] = {900, 500, 120, 120, 120};
     for (int i = 0; i < 5; i++) {
-        baseline_learn(&b, cold[i], (uint64_t)i * ms);
+        baseline_learn(&b, cold[i], (uint64_t)i * ms, true);
         assert_true(b.value == known[i]);
     }
 }
@@ -82,11 +82,11 @@ static void test_baseline_forgets_contention(void **state) {
         baseline b = {0};
         uint64_t now_ns = 1;
         for (int i = 0; i < contended; i++) {
-            baseline_learn(&b, 150 + (float)(i % 5), now_ns += 10 * ms);
+            baseline_learn(&b, 150 + (float)(i % 5), now_ns += 10 * ms, true);
         }
         assert_true(b.value >= 150);
         for (int i = 0; i < 2 * BASELINE_LOWEST - 1; i++) {
-            baseline_learn(&b, 100, now_ns += 10 * ms);
+            baseline_learn(&b, 100, now_ns += 10 * ms, true);
         }
         assert_true(b.value <= 100);
     }
@@ -100,7 +100,7 @@ static void test_baseline_is_not_raised_by_bursts(void **state) {
     now_ns = learn_for(&b, 150, 10, now_ns); /* ten seconds of nothing but contention */
     assert_true(b.value <= before * 1.004f);
     for (int i = 0; i < 5000; i++) { /* frames: of every ten samples seven are contended */
-        baseline_learn(&b, i % 10 < 7 ? 150 : 100, now_ns += 10 * ms);
+        baseline_learn(&b, i % 10 < 7 ? 150 : 100, now_ns += 10 * ms, true);
     }
     assert_true(b.value <= 101);
 }
@@ -137,6 +137,21 @@ static void test_guesses(void **state) {
     assert_true(guess.value > 114 && guess.value < 116);
     assert_true(firm.value < 101);
     assert_true(high.value < 110);
+}
+
+static void test_recent_is_a_low_quantile(void **state) {
+    (void)state;
+    recent r = {0};
+    uint64_t now_ns = 1;
+    for (int i = 0; i < 100000; i++) { /* frames: of 10 ms six are contended */
+        recent_learn(&r, i % 100 < 60 ? 360 : (float)(200 + i * 7 % 10), now_ns += 100000);
+    }
+    assert_true(r.value > 198 && r.value < 215);
+    int up = 0, down = 0;
+    for (; r.value < 599; up++) recent_learn(&r, 600, now_ns += ms);
+    for (; r.value > 201; down++) recent_learn(&r, 200, now_ns += ms);
+    assert_in_range(up, 2000, 3500);
+    assert_in_range(down, 500, 1500);
 }
 
 /* ---- The table ---- */
@@ -189,115 +204,7 @@ static void test_table_refuses_what_is_no_key(void **state) {
     baselines_close(&t);
 }
 
-/* ---- An engine of figures ---- */
-
-enum { STREAM_BYTES = 32 << 20, SUBGRAPHS = 11 };
-
-typedef struct figures {
-    sereno_engine base;
-    sereno_engine_info info;
-} figures;
-
-static const sereno_engine_info *figures_info(const sereno_engine *e) {
-    return &((const figures *)(const void *)e)->info;
-}
-
-/* A pass of n tokens takes 1000 + 100 n microseconds. */
-static double figures_pass_us(const sereno_engine *e, int32_t n_tokens, int32_t context) {
-    (void)e;
-    assert_in_range(n_tokens, 1, SERENO_PREFILL_BATCH_MAX);
-    assert_in_range(context, 1, 512);
-    return 1000 + 100 * n_tokens;
-}
-
-static const sereno_engine_ops figures_ops = {.info = figures_info, .pass_us = figures_pass_us};
-
-/* A clock that goes on by itself: 8 loads take 8 * load_ns. */
-typedef struct figure_clock {
-    uint64_t now_ns, load_ns, calls;
-} figure_clock;
-
-static uint64_t figure_now(void *ctx) {
-    figure_clock *c = ctx;
-    c->calls++;
-    return c->now_ns += c->calls % 3 == 0 ? PROBE_LOADS * c->load_ns : 200;
-}
-
-static uint64_t *faults(void) {
-    static uint64_t n;
-    return &n;
-}
-
-static uint64_t count_faults(void) {
-    return *faults();
-}
-
-typedef struct bench {
-    figures target, draft;
-    unsigned char *stream;
-    figure_clock time;
-    sereno_clock clock;
-    sereno_sensor *sensor;
-    uint64_t now_ns, cpu_ns, run_delay_ns, sampled_ns;
-} bench;
-
-static void open_bench(bench *b, const sereno_calibration *calibration) {
-    *b = (bench){.now_ns = 1000 * ms, .time.load_ns = 200};
-    b->stream = calloc(1, STREAM_BYTES);
-    assert_non_null(b->stream);
-    b->target = (figures){{&figures_ops}, {.isa = "none", .n_ctx = 512, .n_threads = 1, .n_vocab = 100}};
-    b->target.info.weight_bytes = b->target.info.stream_bytes = STREAM_BYTES;
-    b->target.info.stream = b->stream;
-    b->draft = b->target;
-    b->clock = (sereno_clock){figure_now, &b->time};
-    assert_ok(sereno_sensor_open(&b->target.base, &b->draft.base, calibration, &b->sensor, err));
-    *faults() = 0;
-    sensor_count_with(b->sensor, &b->clock, count_faults);
-}
-
-static void close_bench(bench *b) {
-    sereno_sensor_close(&b->sensor);
-    assert_null(b->sensor);
-    free(b->stream);
-}
-
-/* Kinds in the order of a plan: attention is every fifth from the second on. */
-static sereno_subgraph_kind kind_of(int32_t subgraph) {
-    return subgraph == SUBGRAPHS - 1 ? SERENO_SUBGRAPH_HEAD : (sereno_subgraph_kind)(subgraph % 5);
-}
-
-static sereno_signals report(bench *b, sereno_plan_kind plan, int32_t batch, int32_t subgraph, double us) {
-    b->now_ns += (uint64_t)(us * 1000);
-    sereno_boundary at = {.plan = plan,
-                          .kind = kind_of(subgraph),
-                          .subgraph = subgraph,
-                          .n_subgraphs = SUBGRAPHS,
-                          .batch = batch,
-                          .wall_ns = (uint64_t)(us * 1000),
-                          .now_ns = b->now_ns,
-                          .cpu_ns = b->cpu_ns,
-                          .run_delay_ns = b->run_delay_ns,
-                          .sample_age_ns = b->sampled_ns ? b->now_ns - b->sampled_ns : 0};
-    return sereno_sensor_read(b->sensor, &at);
-}
-
-/* Passes whose subgraph i takes 100 + 10 i us times `times`; returns the mean stretch of the last. */
-static double run_passes(bench *b, sereno_plan_kind plan, int32_t batch, int n, double times) {
-    double sum = 0;
-    for (int k = 0; k < n; k++) {
-        int streaming = 0;
-        sum = 0;
-        for (int32_t i = 0; i < SUBGRAPHS; i++) {
-            sereno_signals s = report(b, plan, batch, i, (100 + 10 * i) * times * (1 + 0.01 * ((k * 7 + i) % 5)));
-            if (kind_of(i) == SERENO_SUBGRAPH_ATTENTION) assert_true(isnan(s.stretch));
-            if (isnan(s.stretch)) continue;
-            sum += s.stretch;
-            streaming++;
-        }
-        sum = streaming ? sum / streaming : NAN;
-    }
-    return sum;
-}
+/* ---- Stretch ---- */
 
 static void test_stretch_is_time_over_baseline(void **state) {
     (void)state;
@@ -402,30 +309,75 @@ static void test_deschedules_are_dropped(void **state) {
     close_bench(&b);
 }
 
-static sereno_signals rest(bench *b, uint64_t slept_ns) {
-    sereno_boundary at = {.plan = SERENO_PLAN_VERIFY,
-                          .subgraph = 4,
-                          .n_subgraphs = SUBGRAPHS,
-                          .batch = 1,
-                          .kind = kind_of(4),
-                          .wall_ns = 100000,
-                          .slept_ns = slept_ns,
-                          .now_ns = b->now_ns + slept_ns};
-    return sereno_sensor_read(b->sensor, &at);
+/* Figures of a team are sums over its threads, and a draft of its own has another team. */
+static void test_run_delay_of_many_threads(void **state) {
+    (void)state;
+    bench b = {0};
+    open_bench(&b, NULL);
+    b.target.info.n_threads = 16;
+    sereno_sensor_close(&b.sensor);
+    assert_ok(sereno_sensor_open(&b.target.base, &b.draft.base, NULL, &b.sensor, err));
+    sensor_count_with(b.sensor, &b.clock, count_faults);
+    sereno_sensor_use_probe(b.sensor, false);
+    run_passes(&b, SERENO_PLAN_VERIFY, 1, 20, 1);
+    uint64_t target_ns = 16 * 4 * ms, draft_ns = 1;
+    for (int i = 0; i < 10; i++) {
+        b.cpu_ns = 5 * ms;
+        b.sampled_ns = b.now_ns + 100000;
+        b.run_delay_ns = target_ns += 16 * 40000; /* 40 us a thread in 2 ms */
+        sereno_signals s = report(&b, SERENO_PLAN_VERIFY, 1, 0, 100);
+        assert_false(isnan(s.stretch));
+        if (i > 0) assert_float_equal(s.run_delay, 0.02, 1e-6);
+        b.now_ns += 900000;
+        b.sampled_ns = b.now_ns + 100000;
+        b.run_delay_ns = draft_ns += ms / 2;
+        s = report(&b, SERENO_PLAN_DRAFT, 1, 0, 100);
+        if (i > 0) assert_float_equal(s.run_delay, 0.25, 1e-6);
+        b.now_ns += 900000;
+    }
+    b.sampled_ns = b.now_ns + 100000;
+    b.run_delay_ns = target_ns += 16 * 60000;
+    assert_true(isnan(report(&b, SERENO_PLAN_VERIFY, 1, 0, 100).stretch));
+    close_bench(&b);
 }
 
-static void test_sleeps_have_no_stretch(void **state) {
+static void test_odd_sample_ages(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, NULL);
+    b.cpu_ns = b.run_delay_ns = 5 * ms;
+    const uint64_t odd[] = {UINT64_MAX, b.now_ns + 10 * ms, b.now_ns * 2};
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) { /* an age above the time; a sample of the far future */
+        b.sampled_ns = b.now_ns - odd[i];
+        assert_true(isnan(report(&b, SERENO_PLAN_VERIFY, 1, 0, 100).run_delay));
+    }
+    uint64_t now_ns = b.now_ns;
+    b.now_ns = b.sampled_ns = UINT64_MAX - ms;
+    report(&b, SERENO_PLAN_VERIFY, 1, 0, 100);
+    b.now_ns = now_ns;
+    b.sampled_ns = b.now_ns + 100000;
+    report(&b, SERENO_PLAN_VERIFY, 1, 0, 100);
+    b.now_ns += 1900000;
+    b.sampled_ns = b.now_ns + 100000;
+    b.run_delay_ns += ms;
+    assert_float_equal(report(&b, SERENO_PLAN_VERIFY, 1, 0, 100).run_delay, 0.5, 1e-6);
+    close_bench(&b);
+}
+
+/* Run delay is read every 2 ms, so what a lost core stretched is mostly given before that. */
+static void test_what_no_memory_does_is_dropped(void **state) {
     (void)state;
     bench b;
     open_bench(&b, NULL);
     run_passes(&b, SERENO_PLAN_VERIFY, 1, 20, 1);
-    assert_true(isnan(rest(&b, ms).stretch));
-    b.now_ns += ms;
-    assert_true(isnan(report(&b, SERENO_PLAN_VERIFY, 1, 5, 300).stretch)); /* threads woke in it */
-    assert_false(isnan(report(&b, SERENO_PLAN_VERIFY, 1, 7, 170).stretch));
+    sereno_sensor_stats before, after;
+    sereno_sensor_stats_read(b.sensor, &before);
+    assert_true(isnan(report(&b, SERENO_PLAN_VERIFY, 1, 0, 100 * 8.2).stretch));
+    assert_false(isnan(report(&b, SERENO_PLAN_VERIFY, 1, 0, 100 * 7.5).stretch));
+    sereno_sensor_stats_read(b.sensor, &after);
+    assert_int_equal(after.dropped_delays - before.dropped_delays, 1);
     close_bench(&b);
 }
-
 /* ---- Probe ---- */
 
 static void test_probe_keeps_its_share(void **state) {
@@ -455,7 +407,7 @@ static void test_probe_is_latency_over_baseline(void **state) {
     b.time.load_ns = 380;
     sereno_signals s = report(&b, SERENO_PLAN_VERIFY, 1, 0, 1000);
     assert_float_equal(s.probe, 1.9, 0.01);
-    assert_true(s.probe_slope == shipped_probe_slope());
+    assert_true(s.probe_slope == shipped_probe_slope(STREAM_BYTES, 0));
     /* A core that has slept has a baseline of its own. */
     assert_true(isnan(rest(&b, ms).probe));
     b.time.load_ns = 760;
@@ -469,6 +421,25 @@ static void test_probe_is_latency_over_baseline(void **state) {
     report(&b, SERENO_PLAN_VERIFY, 1, 0, 1e6);
     assert_int_equal(b.time.calls, calls);
     close_bench(&b);
+}
+
+/* What stays in the last-level cache says nothing of memory, unless it was measured that it does. */
+static void test_probe_within_the_cache(void **state) {
+    (void)state;
+    assert_true(shipped_probe_slope(64 << 20, 32 << 20) == shipped_probe_slope(1, 0));
+    assert_true(shipped_probe_slope(64 << 20, 32 << 20) > 0.12f);
+    assert_true(shipped_probe_slope((64 << 20) - 2, 32 << 20) == 0);
+    assert_true(cpu_l3_bytes() < (uint64_t)1 << 40);
+    sereno_calibration *c = make_calibration();
+    for (int calibrated = 0; calibrated < 2; calibrated++) {
+        bench b;
+        open_bench(&b, calibrated ? c : NULL);
+        sensor_assume_cache(b.sensor, STREAM_BYTES);
+        report(&b, SERENO_PLAN_VERIFY, 1, 0, 1000);
+        assert_true(report(&b, SERENO_PLAN_VERIFY, 1, 0, 1000).probe_slope == (calibrated ? 0.75f : 0));
+        close_bench(&b);
+    }
+    sereno_calibration_close(&c);
 }
 
 /* Lines lie from 4 MB ahead to half a round ahead, whatever the position. */
@@ -531,30 +502,6 @@ static void test_page_faults_are_counted(void **state) {
 }
 
 /* ---- Calibrations ---- */
-
-static sereno_calibration *make_calibration(void) {
-    sereno_calibration *c;
-    assert_ok(calibration_open(3 * SUBGRAPHS, &c, err));
-    snprintf(c->identity, sizeof c->identity, "a machine");
-    snprintf(c->remark, sizeof c->remark, "a remark, with commas");
-    c->probe_ns = 210.5;
-    c->probe_slope = 0.75;
-    for (int32_t i = 0; i < 3 * SUBGRAPHS; i++) {
-        const sereno_plan_kind plans[] = {SERENO_PLAN_DRAFT, SERENO_PLAN_VERIFY, SERENO_PLAN_VERIFY};
-        const int32_t batches[] = {1, 1, 8};
-        int32_t which = i / SUBGRAPHS, at = i % SUBGRAPHS;
-        bool senses = kind_of(at) != SERENO_SUBGRAPH_ATTENTION;
-        c->baselines[i] = (sereno_baseline){.plan = plans[which],
-                                            .batch = batches[which],
-                                            .subgraph = at,
-                                            .n_subgraphs = SUBGRAPHS,
-                                            .kind = kind_of(at),
-                                            .us = 100.0f + 10.0f * (float)at,
-                                            .slope = senses ? 0.1f * (float)(which + 1) : 0};
-    }
-    c->n_baselines = 3 * SUBGRAPHS;
-    return c;
-}
 
 static char *write_text(const sereno_calibration *c, size_t *size) {
     FILE *file = tmpfile();
@@ -712,7 +659,7 @@ static void test_odd_boundaries(void **state) {
                               .sample_age_ns = times[rng_below(&r, 5)]};
         sereno_signals s = sereno_sensor_read(b.sensor, &at);
         assert_true(isnan(s.stretch) || (s.stretch > 0 && s.stretch_slope > 0));
-        assert_true(isnan(s.probe) || (s.probe > 0 && s.probe_slope > 0));
+        assert_true(isnan(s.probe) || (s.probe > 0 && s.probe_slope >= 0));
         assert_true(isnan(s.run_delay) || (s.run_delay >= 0 && s.run_delay <= 1));
         b.now_ns += rng_below(&r, 1000000);
     }
@@ -738,6 +685,7 @@ int main(void) {
         cmocka_unit_test(test_baseline_rises_slowly),
         cmocka_unit_test(test_baseline_after_a_pause),
         cmocka_unit_test(test_guesses),
+        cmocka_unit_test(test_recent_is_a_low_quantile),
         cmocka_unit_test(test_table_keeps_and_evicts),
         cmocka_unit_test(test_table_refuses_what_is_no_key),
         cmocka_unit_test(test_stretch_is_time_over_baseline),
@@ -746,9 +694,12 @@ int main(void) {
         cmocka_unit_test(test_neighbours),
         cmocka_unit_test(test_page_faults_are_dropped),
         cmocka_unit_test(test_deschedules_are_dropped),
-        cmocka_unit_test(test_sleeps_have_no_stretch),
+        cmocka_unit_test(test_run_delay_of_many_threads),
+        cmocka_unit_test(test_odd_sample_ages),
+        cmocka_unit_test(test_what_no_memory_does_is_dropped),
         cmocka_unit_test(test_probe_keeps_its_share),
         cmocka_unit_test(test_probe_is_latency_over_baseline),
+        cmocka_unit_test(test_probe_within_the_cache),
         cmocka_unit_test(test_probe_reads_ahead),
         cmocka_unit_test(test_real_probe),
         cmocka_unit_test(test_page_faults_are_counted),

@@ -1,0 +1,56 @@
+/* A sensor on an engine that is nothing but figures: time comes with the boundaries. */
+#ifndef TESTS_SENSE_BENCH_H
+#define TESTS_SENSE_BENCH_H
+
+#include "calibration.h"
+#include "sereno/sensor.h"
+
+static const uint64_t ms = 1000000;
+
+enum { STREAM_BYTES = 32 << 20, SUBGRAPHS = 11 };
+
+typedef struct figures {
+    sereno_engine base;
+    sereno_engine_info info;
+} figures;
+
+/* A clock that goes on by itself: 8 loads take 8 * load_ns. */
+typedef struct figure_clock {
+    uint64_t now_ns, load_ns, calls;
+} figure_clock;
+
+typedef struct bench {
+    figures target, draft;
+    unsigned char *stream;
+    figure_clock time;
+    sereno_clock clock;
+    sereno_sensor *sensor;
+    uint64_t now_ns, cpu_ns, run_delay_ns, sampled_ns;
+} bench;
+
+uint64_t figure_now(void *ctx);
+
+/* Page faults that the sensor of a bench is told of, and by what. */
+uint64_t *faults(void);
+uint64_t count_faults(void);
+
+/* Half of the stream would fit into the last-level cache; a pass of n tokens takes 1000 + 100 n us. */
+void open_bench(bench *b, const sereno_calibration *calibration);
+void close_bench(bench *b);
+
+/* Kinds in the order of a plan: attention is every fifth from the second on. */
+sereno_subgraph_kind kind_of(int32_t subgraph);
+
+/* A subgraph has ended; time goes on by what it took. */
+sereno_signals report(bench *b, sereno_plan_kind plan, int32_t batch, int32_t subgraph, double us);
+
+/* A sleep has ended; the caller lets time go on. */
+sereno_signals rest(bench *b, uint64_t slept_ns);
+
+/* Passes whose subgraph i takes 100 + 10 i us times `times`; returns the mean stretch of the last. */
+double run_passes(bench *b, sereno_plan_kind plan, int32_t batch, int n, double times);
+
+/* Of batch 1 of the draft, 1 and 8 of the target. */
+sereno_calibration *make_calibration(void);
+
+#endif
