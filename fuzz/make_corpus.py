@@ -382,9 +382,11 @@ def foreground_seeds():
 
 
 def calibration_seeds():
-    head = "sereno-calibration 1\nweights 1 vocabulary 7 isa none threads 1\n"
+    head = "sereno-calibration 2\nweights 1 vocabulary 7 isa none threads 1\n"
     return {
         "whole": head + "quiet\n\nprobe 210.5 0.75\nrows 3\n0 1 2 0 0 100.25 0.5\n0 1 2 1 1 20 0\n1 8 1 0 2 400 0.125\n",
+        "not-measured": head + "quiet\n\nprobe 0 -1\nrows 2\n0 1 2 0 0 100.25 -1\n0 1 2 1 1 20 0\n",
+        "slope-negative": head + "quiet\n\nprobe 0 -1\nrows 1\n0 1 1 0 0 5 -1.5\n",
         "empty": head + "not quiet\nthe machine was not quiet\nprobe 0 0\nrows 0\n",
         "odd-numbers": head + "quiet\n\nprobe nan inf\nrows 1\n0 1 1 0 0 1e999 0x1p3\n",
         "order": head + "quiet\n\nprobe 1 1\nrows 2\n1 8 1 0 2 400 0.125\n0 1 2 0 0 100.25 0.5\n",

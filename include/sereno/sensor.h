@@ -40,12 +40,15 @@ typedef struct sereno_baseline {
     int32_t batch, subgraph, n_subgraphs;
     sereno_subgraph_kind kind;
     float us;    /* when the machine is quiet; 0: it is learned as it goes (see for_threads) */
-    float slope; /* how much longer its kind takes beside a streaming aggressor, as a share; 0: attention, which does
-                    not sense */
+    float slope; /* how much longer its kind takes beside a streaming aggressor, as a share; 0: as long, or it is
+                    attention, which does not sense; -1: not measured, a sensor takes the slope that ships */
 } sereno_baseline;
 
 typedef struct sereno_calibrate_options {
-    double seconds;    /* about so long, at most; 1 .. 60; 0: 6 */
+    /* So long at most, 1 .. 60; 0: 6. Where five passes of all batches do not fit into half of it, the largest batches
+     * are left out. Passes of one token, and the draft's, are measured at all events, quiet and beside the aggressor.
+     */
+    double seconds;
     int aggressor_cpu; /* where the built-in streaming aggressor runs; -1: wherever it may */
     /* Compute threads of the runs that the calibration is for; 0: as many as the target has. Where a run uses every
      * core, the aggressor would take one of them away and measure that: open the target with one thread fewer for
@@ -56,9 +59,11 @@ typedef struct sereno_calibrate_options {
 } sereno_calibrate_options;
 
 /*
- * Measures baselines and slopes of the target (sequence 0 is emptied, in the draft too) and of the draft, NULL if there
- * is none. A machine that is quiet takes half of the time, the rest is for measuring once more where it was not. On
- * failure *out is NULL.
+ * Measures baselines and slopes of the target (sequence 0 is emptied, in the draft too) in VERIFY passes of 1, 2, 4 ..
+ * 32 tokens, and of the draft, NULL if there is none, in DRAFT passes of one; those of other plans and batches are
+ * learned in use. A machine that is quiet takes half of the time, the rest is for measuring once more where it was not.
+ * Slopes count as not measured where the machine was not quiet the second time either, where the aggressor had no core
+ * of its own or hardly streamed, and where there were only one or two passes. On failure *out is NULL.
  */
 SERENO_API int sereno_calibrate(sereno_engine *target, sereno_engine *draft, const sereno_calibrate_options *options,
                                 sereno_calibration **out, sereno_error *err);
@@ -74,9 +79,12 @@ SERENO_API void sereno_calibration_close(sereno_calibration **c);
 typedef struct sereno_calibration_summary {
     const sereno_baseline *baselines; /* borrowed from the calibration */
     int32_t n_baselines;
-    double probe_ns, probe_slope; /* latency of a dependent load when quiet, and its slope; 0: no probe */
+    double probe_ns, probe_slope; /* latency of a dependent load when quiet, and its slope: 0 or more; 0 and -1: not
+                                     measured, 0 and 0: there is no probe */
     bool quiet;                   /* whether the machine was */
-    const char *remark;           /* what was not quiet and what was done about it; "" */
+    bool blind;                   /* all slopes were measured and are below what a governor goes by: it will not see
+                                     contention, only frame hints and run delay */
+    const char *remark;           /* what was left out and why, what was not quiet; "" */
 } sereno_calibration_summary;
 
 SERENO_API sereno_calibration_summary sereno_calibration_describe(const sereno_calibration *c);

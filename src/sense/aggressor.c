@@ -15,6 +15,7 @@ enum {
     CHUNK_BYTES = 256 << 10,  /* some ten microseconds, after which it looks whether to go on */
     LINE_BYTES = 64,
     LOOK_NS = 200000,
+    ALONE_NS = 20000000, /* of streaming alone */
 };
 
 typedef enum { RESTING, STREAMING, ENDING } wish;
@@ -24,7 +25,10 @@ struct aggressor {
     pthread_t thread;
     bool started;
     int cpu, status;
+    bool low_class;
     sereno_error error;
+    double alone_gbs;
+    aggressor_sum sum;            /* the thread's while it streams */
     _Atomic wish wanted, present; /* present: ENDING until it has begun */
 };
 
@@ -40,19 +44,36 @@ static uint64_t read_chunk(const unsigned char *p) {
     return sum[0] + sum[1] + sum[2] + sum[3];
 }
 
+static uint64_t now_ns(void) {
+    return sereno_now_ns(sereno_clock_system());
+}
+
 static void look_again(void) {
-    sleep_until_ns(sereno_now_ns(sereno_clock_system()) + LOOK_NS);
+    sleep_until_ns(now_ns() + LOOK_NS);
+}
+
+/* Without the class it is as good where a core is free; where none is, it must be known. */
+static void apply_class(aggressor *a) {
+    thread_class class = {.sched = SERENO_SCHED_NORMAL, .cpus = &a->cpu, .n_cpus = a->cpu >= 0};
+    sereno_sched got;
+    int nice_value, status = thread_apply_class(&class, &a->error);
+    a->status = status == SERENO_ERR_INVALID ? status : SERENO_OK;
+    bool known = thread_read_class(thread_id(), &got, &nice_value);
+    a->low_class = known ? got != SERENO_SCHED_NORMAL || nice_value > 0 : status != SERENO_OK;
 }
 
 static void *run(void *arg) {
     aggressor *a = arg;
-    thread_class class = {.sched = SERENO_SCHED_NORMAL, .cpus = &a->cpu, .n_cpus = a->cpu >= 0};
-    int status = thread_apply_class(&class, &a->error);
-    a->status = status == SERENO_ERR_INVALID ? status : SERENO_OK; /* without the class it is as good */
+    apply_class(a);
     memset(a->buffer, 1, BUFFER_BYTES); /* pages that were never written all read from one page of zeros */
-    uint64_t sum = 0;
+    uint64_t sum = 0, start_ns = 0;     /* 0: it rests */
     for (size_t at = 0;;) {
         wish wanted = atomic_load(&a->wanted);
+        if (wanted == STREAMING && start_ns == 0) start_ns = now_ns();
+        if (wanted != STREAMING && start_ns > 0) {
+            a->sum.ns += now_ns() - start_ns;
+            start_ns = 0;
+        }
         atomic_store(&a->present, wanted);
         if (wanted == ENDING) break;
         if (wanted == RESTING) {
@@ -60,6 +81,7 @@ static void *run(void *arg) {
             continue;
         }
         sum += read_chunk(a->buffer + at);
+        a->sum.bytes += CHUNK_BYTES;
         at = (at + CHUNK_BYTES) % BUFFER_BYTES;
     }
     __asm__ volatile("" : : "r"(sum));
@@ -75,6 +97,26 @@ static void tell(aggressor *a, wish wanted) {
 
 void aggressor_stream(aggressor *a, bool stream) {
     tell(a, stream ? STREAMING : RESTING);
+}
+
+aggressor_sum aggressor_streamed(const aggressor *a) {
+    return a->sum;
+}
+
+double aggressor_alone_gbs(const aggressor *a) {
+    return a->alone_gbs;
+}
+
+bool aggressor_low_class(const aggressor *a) {
+    return a->low_class;
+}
+
+static void stream_alone(aggressor *a) {
+    tell(a, STREAMING);
+    sleep_until_ns(now_ns() + ALONE_NS);
+    tell(a, RESTING);
+    a->alone_gbs = a->sum.ns > 0 ? (double)a->sum.bytes / (double)a->sum.ns : 0;
+    a->sum = (aggressor_sum){0};
 }
 
 int aggressor_open(int cpu, aggressor **out, sereno_error *err) {
@@ -94,7 +136,10 @@ int aggressor_open(int cpu, aggressor **out, sereno_error *err) {
         goto fail;
     }
     tell(a, RESTING);
-    if (!a->status) return SERENO_OK;
+    if (!a->status) {
+        stream_alone(a);
+        return SERENO_OK;
+    }
     status = err_set(err, a->status, "the aggressor: %s", a->error.message);
 fail:
     aggressor_close(out);

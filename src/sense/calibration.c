@@ -13,7 +13,10 @@
 
 enum { CORES_MAX = 1024, FILE_BYTES_MAX = 64 << 20 };
 
-static const char first_line[] = "sereno-calibration 1";
+/* The least that a governor goes by: src/govern/score.c. */
+static const double felt_slope = 0.12;
+
+static const char first_line[] = "sereno-calibration 2";
 
 void calibration_identify(const sereno_engine *target, const sereno_engine *draft, int32_t n_threads,
                           char out[CALIBRATION_LINE_MAX]) {
@@ -48,6 +51,7 @@ sereno_calibration_summary sereno_calibration_describe(const sereno_calibration 
                                         .probe_ns = c->probe_ns,
                                         .probe_slope = c->probe_slope,
                                         .quiet = c->quiet,
+                                        .blind = calibration_blind(c),
                                         .remark = c->remark};
 }
 
@@ -109,6 +113,14 @@ float calibration_slope(const sereno_calibration *c, sereno_plan_kind plan, int3
     return -1;
 }
 
+bool calibration_blind(const sereno_calibration *c) {
+    for (int32_t i = 0; i < c->n_baselines; i++) {
+        double slope = (double)c->baselines[i].slope;
+        if (slope < 0 || slope >= felt_slope) return false;
+    }
+    return c->n_baselines > 0 && c->probe_slope >= 0 && c->probe_slope < felt_slope;
+}
+
 /* ---- The file ---- */
 
 bool calibration_write(const sereno_calibration *c, FILE *to) {
@@ -165,6 +177,12 @@ static bool take_real(reader *r, const char *then, double *out) {
     return isfinite(*out) && *out <= 1e12 && take_text(r, then);
 }
 
+/* As it is written where it is not known: a real of -1, and no other negative one. */
+static bool take_slope(reader *r, const char *then, double *out) {
+    *out = SLOPE_UNKNOWN;
+    return take_text(r, "-1") ? take_text(r, then) : take_real(r, then, out);
+}
+
 static bool take_row(reader *r, sereno_baseline *b) {
     int32_t plan, kind;
     double us, slope;
@@ -172,7 +190,8 @@ static bool take_row(reader *r, sereno_baseline *b) {
         !take_integer(r, 1, SERENO_PREFILL_BATCH_MAX, " ", &b->batch) ||
         !take_integer(r, 1, CALIBRATION_ROWS_MAX, " ", &b->n_subgraphs) ||
         !take_integer(r, 0, b->n_subgraphs - 1, " ", &b->subgraph) ||
-        !take_integer(r, 0, SUBGRAPH_KINDS - 1, " ", &kind) || !take_real(r, " ", &us) || !take_real(r, "\n", &slope)) {
+        !take_integer(r, 0, SUBGRAPH_KINDS - 1, " ", &kind) || !take_real(r, " ", &us) ||
+        !take_slope(r, "\n", &slope)) {
         return false;
     }
     b->plan = (sereno_plan_kind)plan;
@@ -190,8 +209,8 @@ static int parse(reader *r, sereno_calibration **out, sereno_error *err) {
         return err_set(err, SERENO_ERR_FORMAT, "this is no calibration of this version");
     }
     if (!take_line(r, identity) || !take_line(r, quiet) || !take_line(r, remark) || !take_text(r, "probe ") ||
-        !take_real(r, " ", &probe_ns) || !take_real(r, "\n", &probe_slope) || !take_text(r, "rows ") ||
-        !take_integer(r, 0, CALIBRATION_ROWS_MAX, "\n", &n)) {
+        !take_real(r, " ", &probe_ns) || !take_slope(r, "\n", &probe_slope) || !take_text(r, "rows ") ||
+        !take_integer(r, 0, CALIBRATION_ROWS_MAX, "\n", &n) || (probe_ns > 0 && probe_slope < 0)) {
         return err_set(err, SERENO_ERR_FORMAT, "the head of the calibration is damaged");
     }
     /* No row is shorter than this, so a lie about their number costs no memory. */

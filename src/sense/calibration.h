@@ -9,14 +9,17 @@
 
 #include "sereno/sensor.h"
 
-enum { CALIBRATION_ROWS_MAX = 1 << 20, CALIBRATION_LINE_MAX = 512, SUBGRAPH_KINDS = SERENO_SUBGRAPH_HEAD + 1 };
+enum { CALIBRATION_ROWS_MAX = 1 << 20, CALIBRATION_LINE_MAX = 1024, SUBGRAPH_KINDS = SERENO_SUBGRAPH_HEAD + 1 };
+
+/* A slope that was not measured. */
+#define SLOPE_UNKNOWN (-1)
 
 struct sereno_calibration {
     char identity[CALIBRATION_LINE_MAX]; /* of machine, engines and threads; no line breaks, here or there */
     char remark[CALIBRATION_LINE_MAX];
     bool quiet;
-    double probe_ns, probe_slope;
-    sereno_baseline *baselines; /* ascending by plan, batch, n_subgraphs, subgraph */
+    double probe_ns, probe_slope; /* 0 and SLOPE_UNKNOWN where it was not measured; 0 and 0: there is no probe */
+    sereno_baseline *baselines;   /* ascending by plan, batch, n_subgraphs, subgraph */
     int32_t n_baselines;
 };
 
@@ -41,5 +44,8 @@ float calibration_us(const sereno_calibration *c, const sereno_baseline *of, boo
 
 /* Slope of a kind of subgraph at a batch; -1 where it was not measured. One of 0 was: the machine is not felt there. */
 float calibration_slope(const sereno_calibration *c, sereno_plan_kind plan, int32_t batch, sereno_subgraph_kind kind);
+
+/* Whether all was measured, and nothing is felt so much that a governor would go by it. */
+bool calibration_blind(const sereno_calibration *c);
 
 #endif

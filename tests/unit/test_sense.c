@@ -542,14 +542,18 @@ static void test_calibration_round_trip(void **state) {
 
 static void test_damaged_calibrations(void **state) {
     (void)state;
-#define HEAD "sereno-calibration 1\nid\nquiet\n\n"
+#define HEAD "sereno-calibration 2\nid\nquiet\n\n"
     const struct {
         const char *text;
         int status;
     } cases[] = {
         {HEAD "probe 0 0\nrows 0\n", SERENO_OK},
         {HEAD "probe 0 0\nrows 1\n0 1 1 0 0 5 0.5\n", SERENO_OK},
-        {"sereno-calibration 2\nid\nquiet\n\nprobe 0 0\nrows 0\n", SERENO_ERR_FORMAT},
+        {"sereno-calibration 1\nid\nquiet\n\nprobe 0 0\nrows 0\n", SERENO_ERR_FORMAT},
+        {HEAD "probe 0 -1\nrows 2\n0 1 2 0 0 5 -1\n0 1 2 1 0 5 0\n", SERENO_OK}, /* not measured, and nothing */
+        {HEAD "probe 200 -1\nrows 0\n", SERENO_ERR_FORMAT},
+        {HEAD "probe 0 0\nrows 1\n0 1 1 0 0 5 -0.5\n", SERENO_ERR_FORMAT},
+        {HEAD "probe 0 0\nrows 1\n0 1 1 0 0 5 -1.5\n", SERENO_ERR_FORMAT},
         {HEAD "probe nan 0\nrows 0\n", SERENO_ERR_FORMAT},
         {HEAD "probe inf 0\nrows 0\n", SERENO_ERR_FORMAT},
         {HEAD "probe -1 0\nrows 0\n", SERENO_ERR_FORMAT},
