@@ -11,10 +11,10 @@
  * is read every 2 ms, most subgraphs that a lost core stretched by less are given; run delay tells of them afterwards.
  *
  * Baselines are by plan, batch and subgraph: of a calibration, or else learned as it goes, as a low quantile of what is
- * seen. They rise by 2 % a minute at most, and only while the other signal (probe or stretch) has lately been below 1.1:
- * a slower clock is followed, contention that lasts is not. Where there is no other signal its own must be. Slopes are a
- * calibration's, or those that ship. Without a calibration the probe has a slope of 0 (it says nothing) where weights are
- * less than twice the last-level cache.
+ * seen. They rise by 2 % a minute at most, and only while the other signal (probe or stretch) has lately been
+ * below 1.1: a slower clock is followed, contention that lasts is not. Where there is no other signal its own must be.
+ * Slopes are a calibration's, or those that ship. Without a calibration the probe has a slope of 0 (it says nothing)
+ * where weights are less than twice the last-level cache.
  *
  * Rests: a core that sleeps, and for some 5 ms after it did, is slow without any contention. What is measured then is
  * put against what it lately was (a low quantile that follows within some seconds both ways): so contention shows when
@@ -104,8 +104,8 @@ SERENO_API void sereno_sensor_use_probe(sereno_sensor *sensor, bool use);
 /*
  * Signals of a boundary. May probe: some microseconds, while no compute thread works. There is no stretch of attention,
  * of a subgraph that was never seen before and of which a calibration says nothing, and of the first one after a
- * sleep or a gap of 5 ms, which begins with waking threads. Boundaries come in the order in which they happen, those of target and draft
- * through one sensor.
+ * sleep or a gap of 5 ms, which begins with waking threads. Boundaries come in the order in which they happen, those of
+ * target and draft through one sensor.
  */
 SERENO_API sereno_signals sereno_sensor_read(sereno_sensor *sensor, const sereno_boundary *boundary);
 
