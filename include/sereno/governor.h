@@ -52,7 +52,7 @@ typedef enum sereno_event_kind {
  */
 typedef struct sereno_signals {
     float stretch;       /* time of a weight-streaming subgraph / its baseline; the paper's contention score plus 1 */
-    float stretch_slope; /* > 0; below 0.12 it says nothing and is left out */
+    float stretch_slope; /* > 0; below 0.2 it says nothing and is left out */
     float probe;         /* latency of dependent loads / their baseline */
     float probe_slope;   /* > 0 */
     float run_delay;     /* of the time lately, the share that compute threads waited for a core: 0 .. 1 */

@@ -240,6 +240,11 @@ typedef struct measures {
 /* Whether this is a boundary at which everything can be held; where a draft is abandoned there is nothing to hold. In
  * between two boundaries a hold goes on as it was. */
 static bool holds(sereno_governor *g, const sereno_event *e, bool preempt, bool always) {
+    /* While nothing runs only the probe tells when a burst ends. */
+    if (!always && !g->burst.is_told && !g->score.has_probe) {
+        burst_release(&g->burst, g->now_ns);
+        return false;
+    }
     if (e->kind != SERENO_EVENT_SUBGRAPH) return g->burst.holding;
     if (!preempt || e->plan != SERENO_PLAN_DRAFT) return burst_hold(&g->burst, g->now_ns, always);
     burst_release(&g->burst, g->now_ns);

@@ -5,7 +5,7 @@
 /* Noise of a single sample, of the logarithm: of a subgraph's time, and of eight loads. */
 static const double stretch_noise = 0.1, probe_noise = 0.2;
 /* A baseline is known to a few percent at best: what moves no more than that with contention says nothing of it. */
-static const double least_slope = 0.12;
+static const double least_slope = 0.2;
 /* What the level of the probe must be below to call a stretch quiet; and of the stretch itself where there is none. */
 static const double quiet_probe = 0.2, quiet_stretch = 0.25;
 /* To believe that the machine has become clearly faster, as a share of drift_s. What is not clear is not believed

@@ -95,11 +95,12 @@ void baselines_close(baseline_table **table) {
 /* A number for the key, 0 for none. */
 static uint64_t pack_key(baseline_key k) {
     if (k.plan > SERENO_PLAN_PREFILL || k.batch < 1 || k.batch > SERENO_PREFILL_BATCH_MAX || k.n_subgraphs < 1 ||
-        k.n_subgraphs > SUBGRAPHS_MAX || k.subgraph < 0 || k.subgraph >= k.n_subgraphs) {
+        k.n_subgraphs > SUBGRAPHS_MAX || k.subgraph < 0 || k.subgraph >= k.n_subgraphs || k.in_row < 0 ||
+        k.in_row > BASELINE_ROW_MAX) {
         return 0;
     }
-    return ((uint64_t)k.plan << 52) + ((uint64_t)k.batch << 44) + ((uint64_t)k.n_subgraphs << 20) +
-           (uint64_t)k.subgraph;
+    return ((uint64_t)k.in_row << 54) + ((uint64_t)k.plan << 52) + ((uint64_t)k.batch << 44) +
+           ((uint64_t)k.n_subgraphs << 20) + (uint64_t)k.subgraph;
 }
 
 static uint64_t set_of(uint64_t packed, int32_t subgraph) {

@@ -67,7 +67,10 @@ void baselines_close(baseline_table **table);
 typedef struct baseline_key {
     sereno_plan_kind plan;
     int32_t batch, subgraph, n_subgraphs;
+    int32_t in_row; /* passes of this plan right before this one: 0 .. BASELINE_ROW_MAX */
 } baseline_key;
+
+enum { BASELINE_ROW_MAX = 3 };
 
 /* The baseline of a key, NULL where it has none: it is no key of an engine's (batch above 128, a million subgraphs),
  * or, of peek, nothing was learned for it. `find` makes a place for it. Valid until the next find. */

@@ -14,7 +14,7 @@
 enum { CORES_MAX = 1024, FILE_BYTES_MAX = 64 << 20 };
 
 /* The least that a governor goes by: src/govern/score.c. */
-static const double felt_slope = 0.12;
+static const double felt_slope = 0.2;
 
 static const char first_line[] = "sereno-calibration 2";
 

@@ -60,9 +60,9 @@ static void test_score_is_the_intensity(void **state) {
     (void)state;
     static const struct {
         double intensity, stretch_slope, probe_slope, want;
-    } rows[] = {{0, 0.5, 0.8, 0},      {0.5, 0.5, 0.8, 0.5}, {1, 0.5, 0.8, 1},       {1, 0.15, 0, 0.93},
-                {0.7, 0, 0.8, 0.7},    {0.7, 0.5, 0, 0.7},   {0.7, 0.11, 0.8, 0.69}, {3, 0.5, 0.8, 1.25},
-                {-2, 0.5, 0.8, -0.95}, {0.7, 0.11, 0.11, 0}, {0.6, 1e30, 1e30, 0.6}};
+    } rows[] = {{0, 0.5, 0.8, 0},      {0.5, 0.5, 0.8, 0.5}, {1, 0.5, 0.8, 1},       {1, 0.25, 0, 0.97},
+                {0.7, 0, 0.8, 0.7},    {0.7, 0.5, 0, 0.7},   {0.7, 0.19, 0.8, 0.69}, {3, 0.5, 0.8, 1.25},
+                {-2, 0.5, 0.8, -0.95}, {0.7, 0.19, 0.19, 0}, {0.6, 1e30, 1e30, 0.6}};
     rng r = {1};
     for (size_t i = 0; i < N(rows); i++) {
         score s = fresh_score();
@@ -74,15 +74,15 @@ static void test_score_is_the_intensity(void **state) {
     }
 }
 
-/* Signals that disagree are weighed by how well they tell: a slope of 0.8 drowns one of 0.15. */
+/* Signals that disagree are weighed by how well they tell: a slope of 0.8 drowns one of 0.25. */
 static void test_score_weighs(void **state) {
     (void)state;
     rng r = {1};
     score s = fresh_score();
-    sereno_signals signals = signals_at(0, 1, 0.15, 0.8);
+    sereno_signals signals = signals_at(0, 1, 0.25, 0.8);
     signals.probe = 1.8f;
     feed(&s, 1, 20 * ms, ms / 10, signals, 0, &r);
-    double stretch = pow(log1p(0.15) / 0.1, 2), probe = pow(log1p(0.8) / 0.2, 2);
+    double stretch = pow(log1p(0.25) / 0.1, 2), probe = pow(log1p(0.8) / 0.2, 2);
     assert_true(fabs(s.fast - probe / (probe + stretch)) < 0.03);
 }
 
