@@ -153,7 +153,7 @@ static int measure(calibrating *c) {
     if (s.remark[0]) warn(&c->bench.diag, "%s", s.remark);
     if (c->shares) {
         warn(&c->bench.diag, "compute threads take every core, and what streams beside them needs one: %s",
-             a->machine.n_threads > 1 ? "slopes were measured with a thread fewer, baselines are learned in use"
+             a->machine.n_threads > 1 ? "slopes are those of a thread fewer, baselines are learned in use"
                                       : "it shared the only one, so no slopes were measured");
     }
     if (a->common.json) print_document(c, &s);
@@ -205,10 +205,10 @@ int cmd_calibrate(int argc, char **argv) {
         "sereno calibrate", "learn what this machine is like when it is quiet, and how it feels contention", "",
         "  sereno calibrate -m model.gguf --draft self:int4\n"
         "  sereno calibrate --json | jq '.baselines[] | select(.kind == \"head\")'\n"
-        "\nMeasures passes that verify 1, 2, 4 .. 32 tokens, and a draft's of one, quiet and beside a thread that\n"
-        "streams through memory, and keeps the times and slopes for runs of this model with this draft and this\n"
-        "many threads. Runs learn the times of all other passes as they go. They need no calibration: without\n"
-        "one all is learned from what is seen, and slopes are those that ship.\n",
+        "\nMeasures passes that verify 1, 2, 4 .. 32 tokens, and a draft's of one, quiet and beside a thread\n"
+        "that streams through memory, and keeps the times and slopes for runs of this model with this\n"
+        "draft and this many threads. Runs learn the times of all other passes as they go. They need no\n"
+        "calibration: without one all is learned from what is seen, and slopes are those that ship.\n",
         options};
     int n = options_parse(&cl, argc, argv, NULL, 0);
     if (n < 0) return n == PARSED_HELP ? 0 : EXIT_USAGE;
