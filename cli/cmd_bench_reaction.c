@@ -78,7 +78,7 @@ static int open_all(reaction_bench *r) {
         status = draft_open_for(&a->draft, machine_timing_folder(&a->machine), r->engine, r->model, bench_on_load,
                                 &r->b, &r->draft, err);
     }
-    if (!status) r->calibration = calibration_find(r->engine, r->draft.speculation.draft);
+    if (!status) r->calibration = calibration_find_or_warn(&r->b.diag, r->engine, r->draft.speculation.draft);
     return status;
 }
 

@@ -7,9 +7,10 @@
 #include "command.h"
 #include "cpu.h"
 #include "draft_options.h"
+#include "free_core.h"
 #include "machine_options.h"
 
-enum { CORES_MAX = 1024, PATH_SIZE = 4096 };
+enum { PATH_SIZE = 4096 };
 
 /* What the command line says. */
 typedef struct calibrate_arguments {
@@ -34,37 +35,27 @@ typedef struct calibrating {
 
 /* ---- The machine ---- */
 
-static bool is_ours(const machine_options *m, int core) {
-    for (int i = 0; i < m->n_cpus; i++) {
-        if (m->cpu_list[i] == core) return true;
-    }
-    return false;
-}
-
-/* A core for the aggressor beside those of --cpu: -1 where the scheduler finds one by itself, or there is none. */
-static int find_free_core(const machine_options *m) {
-    int cores[CORES_MAX], n = cpu_list(cores, CORES_MAX);
-    for (int i = n - 1; i >= 0 && m->n_cpus > 0; i--) {
-        if (!is_ours(m, cores[i])) return cores[i];
-    }
-    return -1;
-}
-
 /* Whether the compute threads take every core that there is. To be asked before an engine takes its cores. */
 static bool takes_every_core(const calibrate_arguments *a) {
     const machine_options *m = &a->machine;
-    return a->aggressor_cpu < 0 && m->n_threads >= cpu_count() && find_free_core(m) < 0;
+    return a->aggressor_cpu < 0 && m->n_threads >= cpu_count() && free_core(m) < 0;
 }
 
 /* ---- Output ---- */
+
+/* Not measured: null. */
+static json_t *json_slope(double slope) {
+    return slope >= 0 ? json_real(slope) : json_null();
+}
 
 static json_t *json_baselines(const sereno_calibration_summary *s) {
     json_t *rows = json_array();
     for (int32_t i = 0; i < s->n_baselines; i++) {
         const sereno_baseline *b = &s->baselines[i];
-        json_array_append_new(rows, json_pack("{s:s, s:i, s:i, s:i, s:s, s:f, s:f}", "plan", plan_names[b->plan],
+        json_array_append_new(rows, json_pack("{s:s, s:i, s:i, s:i, s:s, s:f, s:o}", "plan", plan_names[b->plan],
                                               "batch", b->batch, "subgraph", b->subgraph, "of", b->n_subgraphs, "kind",
-                                              subgraph_names[b->kind], "us", (double)b->us, "slope", (double)b->slope));
+                                              subgraph_names[b->kind], "us", (double)b->us, "slope",
+                                              json_slope((double)b->slope)));
     }
     return rows;
 }
@@ -74,6 +65,7 @@ static void print_document(const calibrating *c, const sereno_calibration_summar
     json_object_set_new(document, "draft", json_name(draft_name(&c->a->draft, &c->draft)));
     json_object_set_new(document, "baselines", json_baselines(s));
     json_object_set_new(document, "quiet", json_boolean(s->quiet));
+    json_object_set_new(document, "blind", json_boolean(s->blind));
     json_object_set_new(document, "remark", json_name(s->remark));
     json_object_set_new(document, "probe",
                         s->probe_ns > 0 ? json_pack("{s:f, s:f}", "ns", s->probe_ns, "slope", s->probe_slope)
@@ -89,6 +81,7 @@ static void print_table(const calibrating *c, const sereno_calibration_summary *
     for (int32_t i = 0; i < s->n_baselines;) {
         const sereno_baseline *first = &s->baselines[i];
         double us = 0, slope = 0, weight = 0;
+        bool known = true;
         for (; i < s->n_baselines && s->baselines[i].plan == first->plan && s->baselines[i].batch == first->batch;
              i++) {
             const sereno_baseline *b = &s->baselines[i];
@@ -97,13 +90,19 @@ static void print_table(const calibrating *c, const sereno_calibration_summary *
             us += (double)b->us;
             slope += share * (double)b->slope;
             weight += share;
+            known = known && b->slope >= 0;
         }
         char ms[32] = "-";
         if (us > 0) snprintf(ms, sizeof ms, "%.2f", us / 1000);
-        printf("%-7s %5d %10d %15s %6.2f\n", plan_names[first->plan], first->batch, first->n_subgraphs, ms,
-               share_of(slope, weight));
+        char felt[32] = "-";
+        if (known) snprintf(felt, sizeof felt, "%.2f", share_of(slope, weight));
+        printf("%-7s %5d %10d %15s %6s\n", plan_names[first->plan], first->batch, first->n_subgraphs, ms, felt);
     }
     if (s->probe_ns > 0) printf("\nprobe: %.0f ns a load, slope %.2f\n", s->probe_ns, s->probe_slope);
+    if (s->blind) {
+        puts("this machine's cores hardly disturb each other: the governor will not see contention, only frame hints\n"
+             "and run delay");
+    }
     if (c->path[0]) printf("kept in %s\n", c->path);
 }
 
@@ -137,8 +136,7 @@ static int measure(calibrating *c) {
     sereno_error *err = &c->bench.err;
     c->shares = takes_every_core(a);
     sereno_calibrate_options o = {.seconds = (double)a->seconds,
-                                  .aggressor_cpu =
-                                      a->aggressor_cpu < 0 ? find_free_core(&a->machine) : a->aggressor_cpu,
+                                  .aggressor_cpu = a->aggressor_cpu < 0 ? free_core(&a->machine) : a->aggressor_cpu,
                                   .for_threads = a->machine.n_threads,
                                   .progress = on_progress,
                                   .ctx = c};
@@ -146,18 +144,17 @@ static int measure(calibrating *c) {
     sereno_calibration *calibration = NULL;
     int status = open_engines(c);
     if (!status) status = sereno_calibrate(c->engine, c->draft.engine, &o, &calibration, err);
-    bool kept = !status && calibration_place(c->engine, c->draft.engine, o.for_threads, c->path, sizeof c->path);
-    if (kept) status = sereno_calibration_save(calibration, c->path, err);
-    else c->path[0] = '\0';
     int code = bench_measured(&c->bench, status);
     if (code) goto end;
     sereno_calibration_summary s = sereno_calibration_describe(calibration);
-    if (!kept) warn(&c->bench.diag, "there is no folder to keep it in: neither XDG_CACHE_HOME nor HOME is usable");
+    if (calibration_keep(calibration, c->engine, c->draft.engine, o.for_threads, c->path, sizeof c->path, err)) {
+        warn(&c->bench.diag, "the calibration cannot be kept: %s", err->message);
+    }
     if (s.remark[0]) warn(&c->bench.diag, "%s", s.remark);
     if (c->shares) {
         warn(&c->bench.diag, "compute threads take every core, and what streams beside them needs one: %s",
-             a->machine.n_threads > 1 ? "slopes were measured with a thread fewer, baselines are learned in use"
-                                      : "it shared the only one, so slopes say little");
+             a->machine.n_threads > 1 ? "slopes are those of a thread fewer, baselines are learned in use"
+                                      : "it shared the only one, so no slopes were measured");
     }
     if (a->common.json) print_document(c, &s);
     else print_table(c, &s);
@@ -192,7 +189,10 @@ int cmd_calibrate(int argc, char **argv) {
          "calibrate this draft too: as in sereno run. Default ngram, which runs no model", 0, 0, NULL,
          &a.draft.draft_given},
         {OPTION_FLOAT, "--seconds", "S", &a.seconds,
-         "take so long at most; default 6. A quiet machine takes half of it", 1, 60, NULL, NULL},
+         "take so long at most, without the largest batches where they are too slow; default 6. A quiet machine takes "
+         "half "
+         "of it",
+         1, 60, NULL, NULL},
         {OPTION_INT, "--aggressor-cpu", "N", &a.aggressor_cpu,
          "core of the thread that streams in every second round; default: one that compute threads do not use", 0, 4095,
          NULL, NULL},
@@ -205,9 +205,10 @@ int cmd_calibrate(int argc, char **argv) {
         "sereno calibrate", "learn what this machine is like when it is quiet, and how it feels contention", "",
         "  sereno calibrate -m model.gguf --draft self:int4\n"
         "  sereno calibrate --json | jq '.baselines[] | select(.kind == \"head\")'\n"
-        "\nMeasures passes of every batch, quiet and beside a thread that streams through memory, and keeps the\n"
-        "times and slopes for runs of this model with this draft and this many threads. It runs without one\n"
-        "too: baselines are then learned from what is seen, and slopes are those that ship.\n",
+        "\nMeasures passes that verify 1, 2, 4 .. 32 tokens, and a draft's of one, quiet and beside a thread\n"
+        "that streams through memory, and keeps the times and slopes for runs of this model with this\n"
+        "draft and this many threads. Runs learn the times of all other passes as they go. They need no\n"
+        "calibration: without one all is learned from what is seen, and slopes are those that ship.\n",
         options};
     int n = options_parse(&cl, argc, argv, NULL, 0);
     if (n < 0) return n == PARSED_HELP ? 0 : EXIT_USAGE;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "calibration_place.h"
 #include "command.h"
 #include "cpu.h"
 #include "draft_options.h"
@@ -164,6 +165,7 @@ static int load(run *r) {
     if (governor_open_for(&o->governor, &o->draft, r->engine, r->draft.engine, &r->governor, &r->err) != 0) {
         return fail(&r->diag, &r->err);
     }
+    calibration_warn(&r->diag, &r->governor.not_calibrated);
     choose_chat(r);
     r->load_ms = (double)(sereno_now_ns(sereno_clock_system()) - start) / 1e6;
     const sereno_model_info *m = sereno_model_describe(r->model);

@@ -8,7 +8,9 @@
 #include "calibration_place.h"
 #include "command.h"
 #include "draft_options.h"
+#include "free_core.h"
 #include "machine_options.h"
+#include "machine_sensors.h"
 
 static const char *const signal_names[SENSE_SIGNALS] = {
     [SENSE_CS] = "cs", [SENSE_PROBE] = "probe", [SENSE_RUN_DELAY] = "run_delay", [SENSE_FUSED] = "fused"};
@@ -32,6 +34,8 @@ typedef struct sensing {
     sereno_engine *engine;
     opened_draft draft;
     sereno_calibration *calibration; /* NULL: there is none */
+    int foreground_cpu;              /* -1: any */
+    machine_sensors sensors;
 } sensing;
 
 /* NaN is what there was nothing of. */
@@ -67,6 +71,8 @@ static void print_document(const sensing *s, const sense_result *r) {
     json_object_set_new(document, "batch", json_integer(a->batch));
     json_object_set_new(document, "seed", json_integer((json_int_t)a->seed));
     json_object_set_new(document, "calibrated", json_boolean(s->calibration));
+    json_object_set_new(document, "foreground_cpu",
+                        s->foreground_cpu >= 0 ? json_integer(s->foreground_cpu) : json_null());
     json_object_set_new(document, "window_ms", json_integer(SENSE_WINDOW_MS));
     json_object_set_new(document, "passes", json_integer((json_int_t)r->passes));
     json_object_set_new(document, "signals", signals);
@@ -75,6 +81,7 @@ static void print_document(const sensing *s, const sense_result *r) {
                                   (json_int_t)t->probes, "dropped_faults", (json_int_t)t->dropped_faults,
                                   "dropped_delays", (json_int_t)t->dropped_delays, "probe_ms",
                                   (double)t->probe_time_ns / 1e6, "probe_baseline_ns", t->probe_baseline_ns));
+    json_object_set_new(document, "sensors", json_machine_sensors(&s->sensors));
     json_object_set_new(document, "windows", json_windows(r));
     json_object_set_new(document, "environment", json_environment(&a->machine, s->engine->ops->info(s->engine)));
     print_json(document);
@@ -100,6 +107,7 @@ static void print_table(const sensing *s, const sense_result *r) {
     const sereno_sensor_stats *t = &r->stats;
     printf("\n%.0f stretches, %.0f probes; dropped: %.0f with page faults, %.0f descheduled\n", (double)t->stretches,
            (double)t->probes, (double)t->dropped_faults, (double)t->dropped_delays);
+    machine_sensors_print(&s->sensors);
 }
 
 static int open_engines(sensing *s) {
@@ -118,18 +126,21 @@ static int open_engines(sensing *s) {
 static int measure(sensing *s) {
     const sense_arguments *a = s->a;
     sense_result result = {0};
+    s->foreground_cpu = a->foreground_cpu >= 0 ? a->foreground_cpu : free_core(&a->machine);
     int status = open_engines(s);
     if (!status) {
-        s->calibration = calibration_find(s->engine, s->draft.engine);
+        s->calibration = calibration_find_or_warn(&s->bench.diag, s->engine, s->draft.engine);
         const sense_options o = {.target = s->engine,
                                  .draft = s->draft.engine,
                                  .calibration = s->calibration,
                                  .seconds = (double)a->seconds,
                                  .batch = a->batch,
-                                 .foreground_cpu = a->foreground_cpu,
+                                 .foreground_cpu = s->foreground_cpu,
                                  .seed = a->seed,
                                  .watch = bench_watch_of(&s->bench)};
+        machine_sensors_begin(&s->sensors);
         status = bench_sense(&o, &result, &s->bench.err);
+        machine_sensors_end(&s->sensors);
     }
     int code = bench_measured(&s->bench, status);
     if (!code && a->common.json) print_document(s, &result);
@@ -167,8 +178,7 @@ int cmd_sense(int argc, char **argv) {
          NULL, NULL},
         {OPTION_FLOAT, "--seconds", "S", &a.seconds, "go on for so long; default 8", 0.1, 600, NULL, NULL},
         {OPTION_INT, "--foreground-cpu", "N", &a.foreground_cpu,
-         "core of the built-in foreground; default: any. Give it one that compute threads do not use", 0, 4095, NULL,
-         NULL},
+         "core of the built-in foreground; default: one beside those of --cpu, or any", 0, 4095, NULL, NULL},
         {OPTION_SEED, "-s, --seed", "N", &a.seed, "of how much the foreground does in each window; default 1", 0, 0,
          NULL, NULL},
         {OPTION_HEADING, NULL, NULL, NULL, "machine", 0, 0, NULL, NULL},

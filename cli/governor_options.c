@@ -182,7 +182,7 @@ int governor_open_for(const governor_options *o, const draft_options *fixed, ser
                       sereno_engine *draft, opened_governor *out, sereno_error *err) {
     bool logs = out->trace.file.to || out->decisions.file.to;
     if (o->policy == SERENO_POLICY_THROUGHPUT && !logs) return SERENO_OK;
-    out->calibration = calibration_find(target, draft);
+    out->calibration = calibration_find(target, draft, &out->not_calibrated);
     sereno_governor_params params = params_beside(o, fixed);
     int status = sereno_control_open(&out->control, target, draft, out->calibration, &params, err);
     if (logs) {

@@ -60,6 +60,7 @@ int governor_check(const command_line *cl, const diagnostics *diag, governor_opt
 /* A governor as asked for, with what it borrows. All zero is closed. Not to be moved while it is open. */
 typedef struct opened_governor {
     sereno_calibration *calibration; /* NULL: it learns as it goes */
+    sereno_error not_calibrated;     /* why one that is kept is not used; code 0: nothing to say */
     sereno_frame_hint *hint;         /* NULL: no foreground has said anything yet */
     sereno_control control;          /* its governor NULL: nobody governs */
     trace trace;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "errors.h"
+#include "futex.h"
 #include "kernels.h"
 #include "probe.h"
 #include "region.h"
@@ -77,7 +78,8 @@ static uint64_t now_ns(void) {
 }
 
 /* One window: in each slice a look at the latency, streaming, and rest. */
-static void stream_window(streamer *s, sense_window *w, uint64_t begin_ns, probe *p, size_t *at, uint64_t *sum) {
+static void stream_window(streamer *s, sense_window *w, double duty, uint64_t begin_ns, probe *p, size_t *at,
+                          uint64_t *sum) {
     double latency = 0, bytes = 0, streamed_ns = 0;
     int looks = 0;
     for (uint64_t slice = 0; slice < WINDOW_NS / SLICE_NS; slice++) {
@@ -86,7 +88,7 @@ static void stream_window(streamer *s, sense_window *w, uint64_t begin_ns, probe
         p->position = (double)*at / BUFFER_BYTES;
         latency += probe_run(p, from_ns);
         looks++;
-        uint64_t until_ns = from_ns + (uint64_t)(w->duty * SLICE_NS), start_ns = now_ns();
+        uint64_t until_ns = from_ns + (uint64_t)(duty * SLICE_NS), start_ns = now_ns();
         for (now = start_ns; now < until_ns; now = now_ns()) {
             *sum += s->kernels->read(s->buffer.data + *at, CHUNK_BYTES, 1, 0);
             *at = (*at + CHUNK_BYTES) % BUFFER_BYTES;
@@ -94,6 +96,7 @@ static void stream_window(streamer *s, sense_window *w, uint64_t begin_ns, probe
         }
         streamed_ns += (double)(now - start_ns);
     }
+    w->duty = fmin(streamed_ns / WINDOW_NS, 1); /* a descheduled slice may go on in the next window */
     w->fg_latency_ns = latency / looks;
     w->fg_gbs = bytes > 0 ? bytes / streamed_ns : NAN;
 }
@@ -105,6 +108,7 @@ static void *stream(void *arg) {
     int status = thread_apply_class(&class, &s->error);
     if (status != SERENO_ERR_INVALID) status = 1; /* where the class is refused a free core does as well */
     sereno_engine_info own = {.stream = s->buffer.data, .stream_bytes = BUFFER_BYTES};
+    timer_precise(); /* slices begin when they should */
     probe p;
     probe_begin(&p, &own, sereno_clock_system(), s->options->seed);
     rng r = {s->options->seed};
@@ -114,8 +118,8 @@ static void *stream(void *arg) {
     s->start_ns = now_ns() + SLICE_NS;
     atomic_store(&s->ready, status);
     for (int32_t i = 0; i < s->n_windows && status > 0 && !atomic_load(&s->end); i++) {
-        s->windows[i].duty = (double)rng_below(&r, 1001) / 1000;
-        stream_window(s, &s->windows[i], s->start_ns + (uint64_t)i * WINDOW_NS, &p, &at, &sum);
+        double duty = (double)rng_below(&r, 1001) / 1000; /* as it is meant */
+        stream_window(s, &s->windows[i], duty, s->start_ns + (uint64_t)i * WINDOW_NS, &p, &at, &sum);
     }
     __asm__ volatile("" : : "r"(sum));
     return NULL;

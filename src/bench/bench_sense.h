@@ -26,7 +26,7 @@ typedef enum sense_signal { SENSE_CS, SENSE_PROBE, SENSE_RUN_DELAY, SENSE_FUSED,
 
 /* One window; NaN is what it has no sample of. */
 typedef struct sense_window {
-    double duty;                  /* share of the time that the foreground streamed */
+    double duty; /* share of the time that the foreground did stream; less than was meant where it had no core */
     double fg_latency_ns, fg_gbs; /* what it felt: a dependent load, and bytes a second while it streamed */
     /* CS and PROBE: mean logarithm of the ratio to the baseline; FUSED: both over what they are beside a foreground
      * that streams all the time, weighed by how much they move, as the governor does it. */
