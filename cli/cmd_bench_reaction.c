@@ -15,7 +15,7 @@
 #include "machine_options.h"
 #include "sampler_options.h"
 
-enum { CURVE_MAX = 16, PROMPT_TOKENS_MAX = 64 };
+enum { CURVE_MAX = 16, CPUS_TEXT_MAX = 6 * CPUS_MAX };
 
 /* What the command line says. */
 typedef struct reaction_arguments {
@@ -28,6 +28,7 @@ typedef struct reaction_arguments {
     float seconds;
     bool hint;
     sereno_sampler sampler;
+    char others[CPUS_TEXT_MAX]; /* storage of the model's cores where they were chosen here */
 } reaction_arguments;
 
 /* One point of the trade-off. */
@@ -40,6 +41,7 @@ typedef struct curve_point {
 typedef struct reaction_bench {
     const reaction_arguments *a;
     bench_command b;
+    toggler *foreground;
     sereno_model *model;
     sereno_engine *engine;
     opened_draft draft;
@@ -67,6 +69,8 @@ static int open_all(reaction_bench *r) {
         return err_set(err, SERENO_ERR_INVALID, "the model's path is too long");
     int status = sereno_model_open(path, &r->model, err);
     if (!status) status = make_prompt(r);
+    /* Before the engine makes this thread an idle one. */
+    if (!status) status = toggler_open(a->foreground_cpu, &r->foreground, err);
     if (status) return status;
     sereno_engine_options e = sereno_engine_defaults(r->model);
     machine_apply(&a->machine, &e);
@@ -88,6 +92,7 @@ static void close_all(reaction_bench *r) {
     sereno_engine_close(&r->engine);
     sereno_tokens_free(&r->prompt);
     sereno_model_close(&r->model);
+    toggler_close(&r->foreground);
 }
 
 /* ---- Reporting ---- */
@@ -120,12 +125,27 @@ static void print_document(const reaction_bench *r) {
     for (int i = 0; i < r->n_points; i++) {
         json_array_append_new(points, json_point(&r->points[i]));
     }
-    json_object_set_new(document, "hints", json_boolean(r->a->hint));
-    json_object_set_new(document, "calibrated", json_boolean(r->calibration != NULL));
-    json_object_set_new(document, "synthetic_acceptance", r->a->synthetic ? json_name(r->a->synthetic) : json_null());
-    json_object_set_new(document, "draft", json_name(draft_name(&r->a->draft, &r->draft)));
-    json_object_set_new(document, "period_ms", json_integer(r->a->period_ms));
-    json_object_set_new(document, "seconds", json_float(r->a->seconds));
+    const reaction_arguments *a = r->a;
+    const struct {
+        const char *key;
+        json_t *value;
+    } conditions[] = {
+        {"environment", json_environment(&a->machine, r->engine->ops->info(r->engine))},
+        {"foreground_cpu", a->foreground_cpu >= 0 ? json_integer(a->foreground_cpu) : json_null()},
+        {"foreground_sched", json_string(sched_names[toggler_sched(r->foreground)])},
+        {"policy", json_string(policy_names[a->governor.policy])},
+        {"governor_settings", json_governor_settings(&a->governor)},
+        {"seed", json_integer((json_int_t)a->sampler.seed)},
+        {"hints", json_boolean(a->hint)},
+        {"calibrated", json_boolean(r->calibration != NULL)},
+        {"synthetic_acceptance", a->synthetic ? json_name(a->synthetic) : json_null()},
+        {"draft", json_name(draft_name(&a->draft, &r->draft))},
+        {"period_ms", json_integer(a->period_ms)},
+        {"seconds", json_float(a->seconds)},
+    };
+    for (size_t i = 0; i < sizeof conditions / sizeof *conditions; i++) {
+        json_object_set_new(document, conditions[i].key, conditions[i].value);
+    }
     json_object_set_new(document, "points", points);
     print_json(document);
 }
@@ -137,8 +157,14 @@ static void print_times(const reaction_times *t) {
 
 static void print_table(const reaction_bench *r) {
     if (r->a->synthetic) printf("SYNTHETIC acceptance %s: the text is nonsense\n", r->a->synthetic);
-    printf("%s, draft %s%s\n", r->calibration ? "calibrated" : "not calibrated (sereno calibrate)",
-           draft_name(&r->a->draft, &r->draft), r->a->hint ? ", with frame hints" : "");
+    printf("policy %s, %s, draft %s%s\n", policy_names[r->a->governor.policy],
+           r->calibration ? "calibrated" : "not calibrated (sereno calibrate)", draft_name(&r->a->draft, &r->draft),
+           r->a->hint ? ", with frame hints" : "");
+    if (r->a->foreground_cpu >= 0) {
+        const char *cpus = r->a->machine.cpus;
+        printf("the foreground on core %d, the model on %s%s\n", r->a->foreground_cpu, cpus ? "" : "any",
+               cpus ? cpus : "");
+    }
     printf("%8s %20s %20s %20s %18s\n", "", "reaction, drafting", "reaction, any pass", "recovery", "drafts abandoned");
     printf("%8s %20s %20s %20s %9s %8s\n", "burst_on", "p50 p95 ms missed", "p50 p95 ms missed", "p50 p95 ms missed",
            "quiet", "beside");
@@ -158,7 +184,7 @@ static void print_table(const reaction_bench *r) {
 static int measure_point(reaction_bench *r, curve_point *p) {
     const reaction_arguments *a = r->a;
     sereno_governor_params params = a->governor.params;
-    double off_share = params.burst_off / params.burst_on;
+    double off_share = params.burst_on > 0 ? params.burst_off / params.burst_on : 1;
     params.burst_on = p->burst_on;
     if (params.burst_on != a->governor.params.burst_on) params.burst_off = p->burst_on * off_share;
     reaction_options o = {.engine = r->engine,
@@ -169,7 +195,7 @@ static int measure_point(reaction_bench *r, curve_point *p) {
                           .params = &params,
                           .prompt = &r->prompt,
                           .sampler = a->sampler,
-                          .foreground_cpu = a->foreground_cpu,
+                          .foreground = r->foreground,
                           .hints = a->hint,
                           .period_ns = (uint64_t)a->period_ms * 1000000,
                           .seconds = (double)a->seconds,
@@ -227,9 +253,18 @@ static void choose_cores(reaction_arguments *a) {
     if (a->foreground_cpu >= 0 || n < 2) return;
     a->foreground_cpu = cores[n - 1];
     if (a->machine.n_cpus > 0) return;
+    size_t length = 0;
     for (int i = 0; i < n - 1; i++) {
         a->machine.cpu_list[a->machine.n_cpus++] = cores[i];
+        length += (size_t)snprintf(a->others + length, sizeof a->others - length, "%s%d", i > 0 ? "," : "", cores[i]);
     }
+    a->machine.cpus = a->others;
+}
+
+/* What is fixed is not governed. */
+static int refuse_fixed(const command_line *cl, const draft_options *draft) {
+    const char *given = draft->length >= 0 ? "--draft-max" : draft->batch > 0 ? "--batch" : NULL;
+    return given ? usage_error(cl, "%s fixes what is to react; it cannot be given here", given) : 0;
 }
 
 int cmd_bench_reaction(int argc, char **argv) {
@@ -272,15 +307,22 @@ int cmd_bench_reaction(int argc, char **argv) {
         "  sereno bench reaction -m big.gguf --draft small.gguf --synthetic-acceptance 0.7,0.65,0.6,0.55,0.5\n"
         "  sereno bench reaction --draft self:int4 --curve 0.2,0.3,0.4,0.5,0.6 --json\n"
         "  sereno bench reaction --draft self:int4 --hint\n"
-        "\nA foreground on another core streams memory for a period and sleeps for one, in turn. A reaction is\n"
-        "the time from an onset to the first boundary at which the governor let go (abandoned or forbade a\n"
-        "draft, slept, held); 'missed' is never before the burst ended, and counts as infinite. Recovery is the time\n"
-        "from a burst's end until nothing is held back. 'Quiet' is beside no foreground: false alarms.\n",
+        "\nA foreground on another core streams memory for a period and sleeps for one, in turn. The run is\n"
+        "held back while it sleeps or holds, and from when a draft was abandoned until the draft runs again;\n"
+        "that drafts are forbidden while the target verifies gives nothing free, and does not count.\n"
+        "\n"
+        "  drafting   from an onset during a pass of the draft until the run is held back\n"
+        "  running    the same from any onset at which it was free: not held back for 5 ms ('any pass')\n"
+        "  recovery   from the end of a burst that was reacted to until the run is free, and stays so\n"
+        "  quiet      drafts abandoned beside no foreground: false alarms\n"
+        "\n"
+        "'Missed' is not before the burst ended, of recovery not before the next one, and counts as infinite.\n",
         options};
     int n = options_parse(&cl, argc, argv, NULL, 0);
     if (n < 0) return n == PARSED_HELP ? 0 : EXIT_USAGE;
     int code = machine_check(&cl, &a.machine);
     if (!code) code = draft_check(&cl, &a.draft);
+    if (!code) code = refuse_fixed(&cl, &a.draft);
     if (!code && governor_help(&a.governor)) return 0;
     choose_cores(&a);
     return code ? code : run_bench(&cl, &a);

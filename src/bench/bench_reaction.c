@@ -4,14 +4,17 @@
 #include <stdlib.h>
 
 #include "errors.h"
+#include "frame_hint.h"
 #include "generator.h"
 #include "samples.h"
 #include "sereno/clock.h"
 
 /* ---- What happened ---- */
 
-void reaction_note(reaction_log *log, uint64_t now_ns, sereno_plan_kind plan, bool held_back) {
-    if (log->n > 0 && log->list[log->n - 1].plan == plan && log->list[log->n - 1].held_back == held_back) return;
+static void change(reaction_log *log, uint64_t now_ns, sereno_plan_kind plan, bool held_back) {
+    const reaction_change *last = log->n > 0 ? &log->list[log->n - 1] : NULL;
+    if (last && last->plan == plan && last->held_back == held_back) return;
+    if (last && now_ns < last->now_ns) now_ns = last->now_ns;
     if (log->n == log->capacity) {
         size_t capacity = log->capacity ? 2 * log->capacity : 1024;
         reaction_change *list = realloc(log->list, capacity * sizeof *list);
@@ -23,26 +26,54 @@ void reaction_note(reaction_log *log, uint64_t now_ns, sereno_plan_kind plan, bo
     log->list[log->n++] = (reaction_change){now_ns, plan, held_back};
 }
 
-/* The last change before a time; -1: there is none. */
-static ptrdiff_t before(const reaction_log *log, uint64_t now_ns) {
+void reaction_note(reaction_log *log, const sereno_boundary *b, const sereno_decision *d) {
+    bool is_draft = b->plan == SERENO_PLAN_DRAFT, ran = b->slept_ns == 0;
+    uint64_t begin_ns = ran ? b->now_ns - b->wall_ns : b->now_ns;
+    if (log->n == 0) log->first_ns = begin_ns;
+    if (ran && is_draft) log->abandoned = false;
+    if (ran) change(log, begin_ns, b->plan, log->abandoned);
+    if (d->abandon && is_draft) log->abandoned = true;
+    change(log, b->now_ns, b->plan, log->abandoned || d->sleep_us > 0);
+    log->last_ns = b->now_ns;
+}
+
+/* The last change up to a time, which is not before the first. */
+static size_t last_until(const reaction_log *log, uint64_t now_ns) {
     size_t low = 0, high = log->n;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (log->list[middle].now_ns < now_ns) low = middle + 1;
+        if (log->list[middle].now_ns <= now_ns) low = middle + 1;
         else high = middle;
     }
-    return (ptrdiff_t)low - 1;
+    return low > 0 ? low - 1 : 0;
 }
 
-/* From a time to the first boundary at which it is (not) held back, in milliseconds; infinite: not before `until_ns`.
- */
-static double time_to(const reaction_log *log, uint64_t from_ns, uint64_t until_ns, bool held_back) {
-    ptrdiff_t at = before(log, from_ns);
-    if (at >= 0 && log->list[at].held_back == held_back) return 0;
-    for (size_t i = (size_t)(at + 1); i < log->n && log->list[i].now_ns < until_ns; i++) {
-        if (log->list[i].held_back == held_back) return (double)(log->list[i].now_ns - from_ns) / 1e6;
+/* The first time from `from_ns` on at which it is (not) held back; until_ns: not before. */
+static uint64_t first_time(const reaction_log *log, uint64_t from_ns, uint64_t until_ns, bool held_back) {
+    for (size_t i = last_until(log, from_ns); i < log->n && log->list[i].now_ns < until_ns; i++) {
+        if (log->list[i].held_back != held_back) continue;
+        return log->list[i].now_ns > from_ns ? log->list[i].now_ns : from_ns;
     }
-    return INFINITY;
+    return until_ns;
+}
+
+static bool held_within(const reaction_log *log, uint64_t from_ns, uint64_t until_ns) {
+    return first_time(log, from_ns, until_ns, true) < until_ns;
+}
+
+/* The first time from which it is free; until_ns: not before. */
+static uint64_t settled_time(const reaction_log *log, uint64_t from_ns, uint64_t until_ns) {
+    for (;;) {
+        uint64_t free_ns = first_time(log, from_ns, until_ns, false);
+        uint64_t settled_ns = until_ns - free_ns < REACTION_SETTLED_NS ? until_ns : free_ns + REACTION_SETTLED_NS;
+        from_ns = first_time(log, free_ns, settled_ns, true);
+        if (from_ns == settled_ns) return free_ns;
+    }
+}
+
+/* Infinite where it did not come before `until_ns`. */
+static double ms_between(uint64_t from_ns, uint64_t to_ns, uint64_t until_ns) {
+    return to_ns < until_ns ? (double)(to_ns - from_ns) / 1e6 : INFINITY;
 }
 
 static reaction_times times_of(double *ms, size_t n) {
@@ -55,24 +86,29 @@ static reaction_times times_of(double *ms, size_t n) {
     return t;
 }
 
-int reaction_judge(const reaction_log *log, const uint64_t *on_ns, const uint64_t *off_ns, int n, reaction_result *out,
+int reaction_judge(const reaction_log *log, const toggler_burst *bursts, size_t n, reaction_result *out,
                    sereno_error *err) {
-    size_t room = (size_t)n + 1, n_drafting = 0, n_running = 0, n_recovery = 0;
+    size_t room = n + 1, n_drafting = 0, n_running = 0, n_recovery = 0;
     double *drafting = malloc(3 * room * sizeof(double));
     if (!drafting) return err_no_memory(err, "reaction times", 3 * room * sizeof(double));
     double *running = drafting + room, *recovery = running + room;
-    for (int i = 0; i < n; i++) {
-        ptrdiff_t at = before(log, on_ns[i]);
-        uint64_t next_ns = i + 1 < n ? on_ns[i + 1] : UINT64_MAX;
-        if (at < 0 || (size_t)at + 1 >= log->n) continue; /* it did not run yet, or any more */
-        recovery[n_recovery++] = time_to(log, off_ns[i], next_ns, false);
-        if (log->list[at].held_back) {
+    for (size_t i = 0; i < n && log->n > 0; i++) {
+        uint64_t on_ns = bursts[i].on_ns, off_ns = bursts[i].off_ns;
+        if (on_ns < log->first_ns || off_ns > log->last_ns) continue;
+        uint64_t before_ns = on_ns > REACTION_SETTLED_NS ? on_ns - REACTION_SETTLED_NS : 0;
+        uint64_t held_ns = first_time(log, on_ns, off_ns, true);
+        if (held_within(log, before_ns, on_ns) || held_ns == on_ns) {
             out->already++;
-            continue;
+        } else {
+            double ms = running[n_running++] = ms_between(on_ns, held_ns, off_ns);
+            if (log->list[last_until(log, on_ns)].plan == SERENO_PLAN_DRAFT) drafting[n_drafting++] = ms;
         }
-        double ms = time_to(log, on_ns[i], off_ns[i], true);
-        running[n_running++] = ms;
-        if (log->list[at].plan == SERENO_PLAN_DRAFT) drafting[n_drafting++] = ms;
+        if (held_ns == off_ns) continue;
+        bool is_last = i + 1 == n || bursts[i + 1].on_ns > log->last_ns;
+        uint64_t until_ns = is_last ? log->last_ns : bursts[i + 1].on_ns;
+        uint64_t settled_ns = settled_time(log, off_ns, until_ns);
+        if (is_last && settled_ns == until_ns) continue; /* what came of it is unknown */
+        recovery[n_recovery++] = ms_between(off_ns, settled_ns, until_ns);
     }
     out->drafting = times_of(drafting, n_drafting);
     out->running = times_of(running, n_running);
@@ -95,8 +131,7 @@ static void on_decision(void *ctx, const sereno_event *event, const sereno_bound
                         const sereno_decision *d) {
     reaction_run *r = ctx;
     if (!boundary) return;
-    bool held_back = d->abandon || d->sleep_us > 0 || !d->bounds.may_draft;
-    reaction_note(&r->log, event->now_ns, boundary->plan, held_back);
+    reaction_note(&r->log, boundary, d);
     bool cancelled = watch_cancelled(&r->options->watch);
     if (event->now_ns >= r->end_ns || cancelled) atomic_store_explicit(&r->ended, true, memory_order_relaxed);
 }
@@ -126,8 +161,8 @@ static int generate(reaction_run *r, sereno_control *control, sereno_error *err)
     return status;
 }
 
-/* One run, beside a foreground (NULL: beside nothing). */
-static int run(reaction_run *r, toggler *beside, const sereno_frame_hint *hint, sereno_error *err) {
+/* One run, beside a foreground (NULL: beside nothing), which tells the hint (NULL: nobody). */
+static int run(reaction_run *r, toggler *beside, sereno_frame_hint *hint, sereno_error *err) {
     const reaction_options *o = r->options;
     sereno_control control;
     sereno_engine *draft = o->speculation ? o->speculation->draft : NULL;
@@ -135,13 +170,10 @@ static int run(reaction_run *r, toggler *beside, const sereno_frame_hint *hint, 
     control.hint = hint;
     control.on_decision = on_decision;
     control.ctx = r;
-    if (!status && beside) status = toggler_begin(beside, err);
     r->end_ns = sereno_now_ns(sereno_clock_system()) + (uint64_t)(o->seconds * 1e9);
+    if (!status && beside) status = toggler_begin(beside, o->period_ns, r->end_ns, hint, err);
     if (!status) status = generate(r, &control, err);
-    if (beside) {
-        int ended = toggler_end(beside, status ? NULL : err);
-        if (!status) status = ended;
-    }
+    if (beside) toggler_end(beside);
     if (!status && watch_cancelled(&o->watch)) status = err_set(err, SERENO_ERR_ABANDONED, "cancelled");
     if (!status && r->log.full) status = err_no_memory(err, "a log of boundaries", r->log.n * sizeof *r->log.list);
     sereno_control_close(&control);
@@ -149,24 +181,17 @@ static int run(reaction_run *r, toggler *beside, const sereno_frame_hint *hint, 
 }
 
 static int run_beside(const reaction_options *o, reaction_result *out, sereno_error *err) {
-    static const char hint_name[] = "/sereno-bench-reaction";
     reaction_run r = {.options = o};
-    sereno_frame_hint *told = NULL, *seen = NULL;
-    toggler *t = calloc(1, sizeof *t);
-    if (!t) return err_no_memory(err, "a foreground", sizeof *t);
-    int status = o->hints ? sereno_frame_hint_open(hint_name, &told, err) : SERENO_OK;
-    if (!status && o->hints) status = sereno_frame_hint_watch(hint_name, &seen, err);
-    t->period_ns = o->period_ns;
-    t->cpu = o->foreground_cpu;
-    t->hint = told;
-    if (!status) status = run(&r, t, seen, err);
-    if (!status) status = reaction_judge(&r.log, t->on_ns, t->off_ns, t->n, out, err);
+    sereno_frame_hint *hint = NULL;
+    size_t n = 0;
+    int status = o->hints ? frame_hint_open_private(&hint, err) : SERENO_OK;
+    if (!status) status = run(&r, o->foreground, hint, err);
+    const toggler_burst *bursts = toggler_bursts(o->foreground, &n);
+    if (!status) status = reaction_judge(&r.log, bursts, n, out, err);
     out->drafted = r.drafted;
     out->abandoned = r.abandoned;
-    sereno_frame_hint_close(&told);
-    sereno_frame_hint_close(&seen);
+    sereno_frame_hint_close(&hint);
     free(r.log.list);
-    free(t);
     return status;
 }
 

@@ -2,10 +2,15 @@
  * How fast a governed run gives the memory free when a foreground begins, and takes it again when that ends; and how
  * often it does so for nothing.
  *
- * A foreground streams for a period and is silent for one, in turn (toggler.h). A reaction is the time from an onset to
- * the first boundary at which the governor let go: a draft abandoned or forbidden, a sleep, a hold. An onset without
- * one before the burst ends counts as infinite. Recovery is the time from the end of a burst to the first boundary
- * without any of these. False alarms are the drafts abandoned beside no foreground at all.
+ * A foreground streams for a period and is silent for one, in turn (toggler.h). What counts is not what the governor
+ * decides but what the run then leaves: it is held back while it sleeps or holds, and from when a pass of the draft was
+ * abandoned until the draft's next subgraph begins. A reaction is the time from an onset until it is held back; an
+ * onset without one before the burst ends counts as infinite. A draft that is merely forbidden while the target
+ * verifies is none: nothing is released by it.
+ *
+ * Sleeps between subgraphs are many and short, so a run is free again only when it has not been held back for
+ * REACTION_SETTLED_NS. Recovery is the time from the end of a burst that was reacted to until the first moment from
+ * which that is so. False alarms are the drafts abandoned beside no foreground at all.
  *
  * Thread: the engine's owner.
  */
@@ -27,8 +32,8 @@ typedef struct reaction_options {
     const sereno_governor_params *params;
     const sereno_tokens *prompt;
     sereno_sampler sampler;
-    int foreground_cpu; /* -1: any */
-    bool hints;         /* the foreground says when it begins and ends */
+    toggler *foreground; /* opened before the engine, and silent */
+    bool hints;          /* the foreground says when it begins and ends */
     uint64_t period_ns;
     double seconds; /* of each of the two runs, beside the foreground and beside nothing */
     bench_watch watch;
@@ -41,10 +46,10 @@ typedef struct reaction_times {
 } reaction_times;
 
 typedef struct reaction_result {
-    reaction_times drafting;    /* onsets that fell into a pass of the draft */
-    reaction_times running;     /* into any pass, while nothing was held back */
-    reaction_times recovery;    /* ends of bursts; missed: it was still held back when the next began */
-    int already;                /* onsets at which it was held back still, or again: they are in none of the above */
+    reaction_times drafting;    /* onsets while the draft ran: the first of the next */
+    reaction_times running;     /* onsets at which it was free, whatever ran */
+    reaction_times recovery;    /* ends of bursts in which it was held back; missed: until the next began */
+    int already;                /* onsets at which it was not free yet, or no more: they are in neither of the first */
     int64_t drafted, abandoned; /* beside the foreground */
     int64_t quiet_drafted, quiet_abandoned; /* beside nothing */
 } reaction_result;
@@ -53,7 +58,9 @@ int bench_reaction(const reaction_options *options, reaction_result *out, sereno
 
 /* ---- Inside: from what happened to times; pure, for tests ---- */
 
-/* A change of what the run did, from a boundary on. */
+#define REACTION_SETTLED_NS UINT64_C(5000000)
+
+/* What ran, or was held back, from a time on. */
 typedef struct reaction_change {
     uint64_t now_ns;
     sereno_plan_kind plan;
@@ -63,14 +70,17 @@ typedef struct reaction_change {
 typedef struct reaction_log {
     reaction_change *list; /* in order of time; owned */
     size_t n, capacity;
-    bool full; /* memory has run out; what came later is lost */
+    uint64_t first_ns, last_ns; /* when the first subgraph began, and the last boundary; what lies outside is unknown */
+    bool abandoned;             /* a draft was, and none has begun since */
+    bool full;                  /* memory has run out; what came later is lost */
 } reaction_log;
 
-/* Takes note of a boundary. */
-void reaction_note(reaction_log *log, uint64_t now_ns, sereno_plan_kind plan, bool held_back);
+/* Takes note of a boundary and what was decided there. */
+void reaction_note(reaction_log *log, const sereno_boundary *boundary, const sereno_decision *decision);
 
-/* Bursts from on_ns[i] to off_ns[i]. Fills all but the counts of drafts. */
-int reaction_judge(const reaction_log *log, const uint64_t *on_ns, const uint64_t *off_ns, int n, reaction_result *out,
+/* Bursts in order of time; those that are not within the log as a whole are left out. Fills all but the counts of
+ * drafts. */
+int reaction_judge(const reaction_log *log, const toggler_burst *bursts, size_t n, reaction_result *out,
                    sereno_error *err);
 
 #endif

@@ -1,4 +1,5 @@
-#include "sereno/frame_hint.h"
+#define _GNU_SOURCE
+#include "frame_hint.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -91,6 +92,19 @@ int sereno_frame_hint_open(const char *name, sereno_frame_hint **out, sereno_err
 
 int sereno_frame_hint_watch(const char *name, sereno_frame_hint **out, sereno_error *err) {
     return open_hint(name, false, out, err);
+}
+
+int frame_hint_open_private(sereno_frame_hint **out, sereno_error *err) {
+    sereno_frame_hint *hint = *out = calloc(1, sizeof *hint);
+    if (!hint) return err_no_memory(err, "frame hints", sizeof *hint);
+    hint->writes = true;
+    void *memory = mmap(NULL, sizeof(frame_memory), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory != MAP_FAILED) {
+        hint->memory = memory;
+        return SERENO_OK;
+    }
+    sereno_frame_hint_close(out);
+    return err_no_memory(err, "frame hints", sizeof(frame_memory));
 }
 
 void sereno_frame_hint_close(sereno_frame_hint **hint) {

@@ -1,89 +1,233 @@
-/* From what a governed run did to how fast it reacted. */
-#include "bench_reaction.h"
-
+/* From what a governed run did to how fast it reacted; and the foreground that it reacts to. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "bench_reaction.h"
+#include "frame_hint.h"
+#include "sereno/clock.h"
 #include "support.h"
+#include "toggler.h"
 
-enum { MS = 1000000 };
+#define MS     UINT64_C(1000000)
+#define SECOND UINT64_C(1000000000)
 
+/* ---- From boundaries to times ---- */
+
+typedef enum { GO_ON, ABANDON, FORBID, SLEEP } verdict;
+
+/* A boundary: the subgraph that ended there and what was decided; after a sleep, `slept` of it. */
 typedef struct row {
     double ms;
     sereno_plan_kind plan;
-    bool held_back;
+    double took_ms;
+    verdict verdict;
+    double slept_ms;
 } row;
+
+#define DRAFT  SERENO_PLAN_DRAFT
+#define VERIFY SERENO_PLAN_VERIFY
+
+static void note_row(reaction_log *log, const row *r) {
+    sereno_boundary b = {.plan = r->plan,
+                         .wall_ns = (uint64_t)(r->took_ms * (double)MS),
+                         .now_ns = (uint64_t)(r->ms * (double)MS),
+                         .slept_ns = (uint64_t)(r->slept_ms * (double)MS)};
+    sereno_decision d = sereno_ungoverned();
+    d.abandon = r->verdict == ABANDON;
+    d.bounds.may_draft = r->verdict != ABANDON && r->verdict != FORBID;
+    d.sleep_us = r->verdict == SLEEP ? 1000 : 0;
+    reaction_note(log, &b, &d);
+}
 
 static reaction_log log_of(const row *rows, size_t n) {
     reaction_log log = {0};
     for (size_t i = 0; i < n; i++) {
-        reaction_note(&log, (uint64_t)(rows[i].ms * MS), rows[i].plan, rows[i].held_back);
+        note_row(&log, &rows[i]);
     }
     assert_false(log.full);
     return log;
 }
 
-#define LOG_OF(rows) log_of(rows, sizeof rows / sizeof *rows)
+/* What becomes of bursts in milliseconds, on and off in turn. */
+static reaction_result judge(const row *rows, size_t n_rows, const double (*bursts_ms)[2], size_t n) {
+    toggler_burst bursts[16];
+    assert_true(n <= 16);
+    for (size_t i = 0; i < n; i++) {
+        bursts[i].on_ns = (uint64_t)(bursts_ms[i][0] * (double)MS);
+        bursts[i].off_ns = (uint64_t)(bursts_ms[i][1] * (double)MS);
+    }
+    reaction_log log = log_of(rows, n_rows);
+    reaction_result r = {0};
+    assert_ok(reaction_judge(&log, bursts, n, &r, err));
+    free(log.list);
+    return r;
+}
+
+#define COUNT(array)        (sizeof(array) / sizeof *(array))
+#define JUDGE(rows, bursts) judge(rows, COUNT(rows), bursts, COUNT(bursts))
 
 static void test_only_changes_are_kept(void **state) {
     (void)state;
     reaction_log log = {0};
     for (int i = 0; i < 10000; i++) {
-        reaction_note(&log, (uint64_t)i, i < 5000 ? SERENO_PLAN_DRAFT : SERENO_PLAN_VERIFY, i >= 7000);
+        note_row(&log, &(row){i + 1, i < 5000 ? DRAFT : VERIFY, 1, GO_ON, 0});
     }
-    assert_int_equal(log.n, 3);
-    assert_true(log.list[1].now_ns == 5000 && log.list[2].now_ns == 7000 && log.list[2].held_back);
+    assert_int_equal(log.n, 2);
+    assert_true(log.list[1].now_ns == 5000 * MS && log.first_ns == 0 && log.last_ns == 10000 * MS);
     for (int i = 0; i < 5000; i++) {
-        reaction_note(&log, (uint64_t)(10000 + i), SERENO_PLAN_VERIFY, i % 2 == 0);
+        note_row(&log, &(row){10001 + i, VERIFY, 1, i % 2 == 0 ? SLEEP : GO_ON, 0});
     }
-    assert_int_equal(log.n, 3 + 4999); /* the first of them changes nothing */
+    assert_int_equal(log.n, 2 + 5000);
+    assert_false(log.full);
     free(log.list);
 }
 
-static void test_reactions(void **state) {
+/* The draft is held back until it runs again, whatever the target does meanwhile. */
+static void test_abandoned_drafts(void **state) {
     (void)state;
     const row rows[] = {
-        {0, SERENO_PLAN_DRAFT, false},  {101.5, SERENO_PLAN_DRAFT, true},  {153, SERENO_PLAN_DRAFT, false},
-        {190, SERENO_PLAN_VERIFY, false}, {204, SERENO_PLAN_VERIFY, true},   {250, SERENO_PLAN_VERIFY, false},
-        {290, SERENO_PLAN_DRAFT, false}, {360, SERENO_PLAN_VERIFY, false}, {390, SERENO_PLAN_VERIFY, true},
-        {470, SERENO_PLAN_VERIFY, false}, {600, SERENO_PLAN_DRAFT, false},
+        {99, DRAFT, 99, GO_ON, 0},   {101.5, DRAFT, 2.5, ABANDON, 0}, {110, VERIFY, 8, FORBID, 0},
+        {152, VERIFY, 42, GO_ON, 0}, {155, DRAFT, 2, GO_ON, 0},       {400, DRAFT, 245, GO_ON, 0},
     };
-    reaction_log log = LOG_OF(rows);
-    const uint64_t on[] = {100 * MS, 200 * MS, 300 * MS, 400 * MS}, off[] = {150 * MS, 250 * MS, 350 * MS, 450 * MS};
-    reaction_result r = {0};
-    assert_ok(reaction_judge(&log, on, off, 4, &r, err));
-    /* The first while drafting, the second in verification, the third never, the fourth began held back. */
-    assert_true(r.drafting.n == 2 && r.drafting.missed == 1);
+    const double bursts[][2] = {{100, 150}};
+    reaction_result r = JUDGE(rows, bursts);
+    assert_true(r.drafting.n == 1 && r.running.n == 1 && r.drafting.missed == 0 && r.already == 0);
     assert_float_equal(r.drafting.p50_ms, 1.5, 1e-9);
-    assert_true(isinf(r.drafting.p99_ms));
-    assert_true(r.running.n == 3 && r.running.missed == 1 && r.already == 1);
-    assert_float_equal(r.running.p50_ms, 4, 1e-9);
-    /* After 3 ms, at once, at once since nothing was held back, after 20 ms. */
-    assert_true(r.recovery.n == 4 && r.recovery.missed == 0);
-    assert_float_equal(r.recovery.p99_ms, 20, 1e-9);
-    free(log.list);
+    assert_true(r.recovery.n == 1 && r.recovery.missed == 0);
+    assert_float_equal(r.recovery.p50_ms, 3, 1e-9); /* when its subgraph began, not when it ended */
 }
 
-/* Bursts before it ran or after it ended count for nothing. */
+/* Where the target verifies, forbidding drafts gives nothing free. */
+static void test_forbidden_is_not_released(void **state) {
+    (void)state;
+    const row rows[] = {{99, VERIFY, 99, GO_ON, 0}, {101, VERIFY, 2, FORBID, 0}, {300, VERIFY, 199, GO_ON, 0}};
+    const double bursts[][2] = {{100, 150}};
+    reaction_result r = JUDGE(rows, bursts);
+    assert_true(r.drafting.n == 0 && r.running.n == 1 && r.running.missed == 1);
+    assert_true(isinf(r.running.p50_ms));
+    assert_int_equal(r.recovery.n, 0); /* nor is there anything to recover from */
+}
+
+/* Sleeps between subgraphs: free again is what has not slept for 5 ms. */
+static void test_sleeps(void **state) {
+    (void)state;
+    const row rows[] = {
+        {103, VERIFY, 103, SLEEP, 0}, {105, VERIFY, 0, GO_ON, 2},   {149, VERIFY, 44, SLEEP, 0},
+        {151, VERIFY, 0, GO_ON, 2},   {154, VERIFY, 3, SLEEP, 0},   {156, VERIFY, 0, SLEEP, 2},
+        {158, VERIFY, 0, GO_ON, 4},   {198, VERIFY, 40, SLEEP, 0},  {199, VERIFY, 0, GO_ON, 1},
+        {260, VERIFY, 61, GO_ON, 0},  {290, VERIFY, 30, SLEEP, 0},  {312, VERIFY, 0, SLEEP, 22},
+        {320, VERIFY, 0, GO_ON, 30},  {420, VERIFY, 100, GO_ON, 0},
+    };
+    const double bursts[][2] = {{100, 150}, {200, 250}, {300, 310}, {313, 350}};
+    reaction_result r = JUDGE(rows, bursts);
+    /* The first slept after 3 ms; the second and the others came upon one that slept, or had just slept. */
+    assert_true(r.running.n == 1 && r.running.missed == 0 && r.already == 3);
+    assert_float_equal(r.running.p50_ms, 3, 1e-9);
+    /* 8 ms after the first (a sleep at 154 followed within 5 ms); none of the second, in which it did not sleep; the
+     * third's had not come when the fourth began, which ended free. */
+    assert_true(r.recovery.n == 3 && r.recovery.missed == 1);
+    assert_float_equal(r.recovery.p50_ms, 8, 1e-9);
+    assert_true(isinf(r.recovery.p99_ms));
+}
+
+/* Only what the log does not hold as a whole is left out: a run in which nothing changes has missed every burst. */
 static void test_outside(void **state) {
     (void)state;
-    const row rows[] = {{100, SERENO_PLAN_DRAFT, false}, {200, SERENO_PLAN_VERIFY, false}};
-    reaction_log log = LOG_OF(rows), empty = {0};
-    const uint64_t on[] = {50 * MS, 250 * MS}, off[] = {60 * MS, 260 * MS};
-    reaction_result r = {0};
-    assert_ok(reaction_judge(&log, on, off, 2, &r, err));
-    assert_true(r.running.n == 0 && r.recovery.n == 0 && r.already == 0);
-    assert_ok(reaction_judge(&empty, on, off, 2, &r, err));
-    assert_ok(reaction_judge(&empty, NULL, NULL, 0, &r, err));
+    const row rows[] = {{200, DRAFT, 100, GO_ON, 0}, {300, DRAFT, 100, GO_ON, 0}, {400, DRAFT, 100, GO_ON, 0}};
+    const double bursts[][2] = {{50, 60}, {90, 110}, {120, 130}, {250, 260}, {350, 360}, {390, 410}, {420, 430}};
+    reaction_result r = JUDGE(rows, bursts);
+    assert_true(r.running.n == 3 && r.running.missed == 3 && r.drafting.missed == 3);
+    assert_true(r.recovery.n == 0 && r.already == 0);
+    reaction_log empty = {0};
+    assert_ok(reaction_judge(&empty, &(toggler_burst){1, 2}, 1, &r, err));
+    assert_ok(reaction_judge(&empty, NULL, 0, &r, err));
     assert_true(r.running.n == 0);
-    free(log.list);
+}
+
+/* Held back to the end of the log: it is not known for how long. */
+static void test_recovery_is_cut_off(void **state) {
+    (void)state;
+    const row rows[] = {{101, DRAFT, 101, ABANDON, 0}, {200, VERIFY, 90, FORBID, 0}};
+    const double bursts[][2] = {{100, 150}, {250, 300}};
+    reaction_result r = JUDGE(rows, bursts);
+    assert_true(r.drafting.n == 1 && r.drafting.missed == 0 && r.recovery.n == 0);
+}
+
+/* ---- The foreground ---- */
+
+static uint64_t now(void) {
+    return sereno_now_ns(sereno_clock_system());
+}
+
+static void test_toggler(void **state) {
+    (void)state;
+    toggler *t;
+    size_t n = 0;
+    assert_ok(toggler_open(-1, &t, err));
+    toggler_end(t);
+    for (int round = 0; round < 2; round++) {
+        uint64_t begin = now(), until = begin + 40 * MS;
+        assert_ok(toggler_begin(t, MS, until, NULL, err));
+        while (now() < until) continue;
+        toggler_end(t);
+        const toggler_burst *bursts = toggler_bursts(t, &n);
+        assert_true(n <= 20);
+        uint64_t before = begin;
+        for (size_t i = 0; i < n; i++) {
+            assert_true(bursts[i].on_ns >= before + MS && bursts[i].on_ns < until);
+            assert_true(bursts[i].off_ns > bursts[i].on_ns);
+            before = bursts[i].off_ns;
+        }
+    }
+    toggler_close(&t);
+    toggler_close(&t);
+}
+
+/* It ends in the middle of a silence, and of a burst. */
+static void test_toggler_ends_at_once(void **state) {
+    (void)state;
+    toggler *t;
+    size_t n = 0;
+    assert_ok(toggler_open(-1, &t, err));
+    uint64_t begin = now();
+    assert_ok(toggler_begin(t, 600 * SECOND, UINT64_MAX, NULL, err));
+    toggler_end(t);
+    toggler_bursts(t, &n);
+    assert_int_equal(n, 0);
+    sereno_frame_hint *hint;
+    assert_ok(frame_hint_open_private(&hint, err));
+    assert_ok(toggler_begin(t, SECOND, now() + 60 * SECOND, hint, err));
+    while (!sereno_frame_read(hint, now()).in_frame) continue;
+    toggler_end(t);
+    toggler_bursts(t, &n);
+    assert_int_equal(n, 1);
+    assert_false(sereno_frame_read(hint, now()).in_frame);
+    assert_true(now() - begin < 30 * SECOND);
+    sereno_frame_hint_close(&hint);
+    toggler_close(&t);
+}
+
+static void test_no_such_core(void **state) {
+    (void)state;
+    toggler *t;
+    sereno_error e = {0};
+    assert_int_equal(toggler_open(100000, &t, &e), SERENO_ERR_INVALID);
+    assert_null(t);
+    assert_non_null(strstr(e.message, "100000"));
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_only_changes_are_kept),
-        cmocka_unit_test(test_reactions),
+        cmocka_unit_test(test_abandoned_drafts),
+        cmocka_unit_test(test_forbidden_is_not_released),
+        cmocka_unit_test(test_sleeps),
         cmocka_unit_test(test_outside),
+        cmocka_unit_test(test_recovery_is_cut_off),
+        cmocka_unit_test(test_toggler),
+        cmocka_unit_test(test_toggler_ends_at_once),
+        cmocka_unit_test(test_no_such_core),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
