@@ -128,7 +128,7 @@ static void test_slopes_that_say_nothing(void **state) {
         {0.5, 10, 6, 0, false, true, false, ""},
         {0, 10, 10, 0, false, true, true, "hardly disturb each other"}, /* 0 is measured */
         {0.1, 10, 10, 0, false, true, true, "hardly disturb each other"},
-        {0.13, 10, 10, 0, false, true, false, ""},
+        {0.22, 10, 10, 0, false, true, false, ""},
         {-0.1, 10, 10, 0, false, true, true, "hardly disturb each other"},
         {0.5, 10, 4, 0, false, false, false, "4.0 GB/s, alone 10.0"},
         {0.5, 0.9, 0.9, 0, false, false, false, "hardly did"},

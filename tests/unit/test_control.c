@@ -3,7 +3,7 @@
 
 #include "support.h"
 
-enum { EVENTS_MAX = 16 };
+enum { EVENTS_MAX = 64 };
 
 /* The governor of this test: it remembers. The answer's sleep says which event it answers. */
 struct sereno_governor {
@@ -119,17 +119,17 @@ static void test_boundaries_bring_signals(void **state) {
     sereno_control c = {.governor = &governor, .on_decision = see, .ctx = &w};
     assert_ok(sereno_sensor_open(&engine, NULL, NULL, &c.sensor, err));
     sereno_boundary b = {.plan = SERENO_PLAN_VERIFY, .n_subgraphs = 1, .batch = 1, .wall_ns = 100000};
-    for (int i = 0; i < 10; i++) {
+    for (int i = 0; i < 30; i++) {
         b.now_ns += 1000000;
-        b.wall_ns = i < 9 ? 100000 : 140000;
+        b.wall_ns = i < 29 ? 100000 : 140000;
         tell(&c, SERENO_EVENT_SUBGRAPH, b.now_ns, &b);
     }
     tell(&c, SERENO_EVENT_TOKENS, b.now_ns, NULL);
-    assert_float_equal(governor.events[9].signals.stretch, 1.4, 0.001);
-    assert_true(governor.events[9].signals.stretch_slope > 0);
-    assert_int_equal(governor.n, 11);
-    assert_int_equal(w.n_boundaries, 10);
-    assert_true(governor.events[10].signals.stretch == 0); /* left as the caller had it */
+    assert_float_equal(governor.events[29].signals.stretch, 1.4, 0.001);
+    assert_true(governor.events[29].signals.stretch_slope > 0);
+    assert_int_equal(governor.n, 31);
+    assert_int_equal(w.n_boundaries, 30);
+    assert_true(governor.events[30].signals.stretch == 0); /* left as the caller had it */
     sereno_sensor_close(&c.sensor);
 }
 
