@@ -87,6 +87,7 @@ static int set_policy(configuration *c, const char *value, sereno_error *err) {
 static int on_key(void *ctx, const char *section, const char *key, const char *value, int line, sereno_error *err) {
     (void)section;
     configuration *c = ctx;
+    assert(c);
     bool is_policy = strcmp(key, "policy") == 0;
     int *line_of = is_policy ? &c->policy_line : NULL;
     const sereno_governor_key *keys = sereno_governor_keys();

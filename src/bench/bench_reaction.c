@@ -1,5 +1,6 @@
 #include "bench_reaction.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -23,6 +24,7 @@ static void change(reaction_log *log, uint64_t now_ns, sereno_plan_kind plan, bo
         log->list = list;
         log->capacity = capacity;
     }
+    assert(log->list);
     log->list[log->n++] = (reaction_change){now_ns, plan, held_back};
 }
 

@@ -2,6 +2,7 @@
  * Measuring a calibration: whole passes of every plan that decoding uses, in short rounds, quiet and beside an
  * aggressor in turn, so that what the machine itself does over the seconds falls on both.
  */
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -97,6 +98,7 @@ static sereno_verdict observe(void *ctx, const sereno_boundary *b) {
     double us = (double)b->wall_ns / 1000;
     p->us += us;
     if (!p->record || b->subgraph < 0 || b->subgraph >= s->n_subgraphs) return (sereno_verdict){0};
+    assert(s->kinds);
     s->kinds[b->subgraph] = b->kind;
     s->us[p->phase][(size_t)b->subgraph * SAMPLES + s->n[p->phase] % SAMPLES] = (float)us;
     if (s->plan != SERENO_PLAN_DRAFT) {

@@ -1,5 +1,6 @@
 #include "calibration.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -220,6 +221,7 @@ static int parse(reader *r, sereno_calibration **out, sereno_error *err) {
     int status = calibration_open(n, out, err);
     if (status) return status;
     sereno_calibration *c = *out;
+    assert(c);
     memcpy(c->identity, identity, sizeof identity);
     memcpy(c->remark, remark, sizeof remark);
     c->quiet = strcmp(quiet, "quiet") == 0;
@@ -236,6 +238,7 @@ static int parse(reader *r, sereno_calibration **out, sereno_error *err) {
 
 int calibration_parse(const char *text, size_t size, sereno_calibration **out, sereno_error *err) {
     *out = NULL;
+    assert(text);
     if (memchr(text, '\0', size)) return err_set(err, SERENO_ERR_FORMAT, "a calibration is text, this is none");
     char *copy = malloc(size + 1);
     if (!copy) return err_no_memory(err, "a calibration's text", size);
@@ -285,6 +288,7 @@ int sereno_calibration_load(const char *path, const sereno_engine *target, const
     if (!status) status = calibration_parse(text, size, out, err);
     free(text);
     if (status) return status;
+    assert(*out);
     calibration_identify(target, draft, 0, identity);
     if (strcmp(identity, (*out)->identity) == 0) return SERENO_OK;
     status = err_set(err, SERENO_ERR_INVALID, "'%s' was calibrated for '%s', this is '%s'", path, (*out)->identity,

@@ -68,7 +68,8 @@ static int foreground(const char *mode) {
         if (late && strcmp(mode, "hurries") == 0) r.vsync_ns = r.start_ns = frame_of(k - 1, origin_ns).vsync_ns + 10;
         if (late && strcmp(mode, "goes-back") == 0) r = frame_of(1, origin_ns);
         if (late && strcmp(mode, "deaf") == 0) signal(SIGTERM, SIG_IGN);
-        fwrite(line, 1, (size_t)frame_record_print(&r, line), stdout);
+        int size = frame_record_print(&r, line);
+        fwrite(line, 1, (size_t)size, stdout);
     }
     if (strcmp(mode, "says-no-end") == 0) return 0;
     printf("{\"summary\": {\"frames\": 1}}\n");

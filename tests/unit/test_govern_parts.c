@@ -317,7 +317,6 @@ static void test_ladder_waits(void **state) {
     while (!ladder_step(&l, now_ns += 5 * ms, 1, true)) {}
     assert_int_equal(now_ns - changed_ns, 500 * ms);
     assert_int_equal(ladder_batch(&l), 8);
-    changed_ns = now_ns;
     /* In the band below the rung's threshold it stays. */
     for (int n = 0; n < 1000; n++) assert_false(ladder_step(&l, now_ns += 5 * ms, 0.40, true));
     for (int n = 0; n < 39; n++) assert_false(ladder_step(&l, now_ns += 5 * ms, 0.38, true));

@@ -369,7 +369,7 @@ static void test_run_delay_of_many_threads(void **state) {
         b.now_ns += 900000;
     }
     b.sampled_ns = b.now_ns + 100000;
-    b.run_delay_ns = target_ns += 16 * 60000;
+    b.run_delay_ns = target_ns + 16 * 60000;
     assert_true(isnan(report(&b, SERENO_PLAN_VERIFY, 1, 0, 100).stretch));
     close_bench(&b);
 }
@@ -524,14 +524,15 @@ static void test_real_probe(void **state) {
 static void test_page_faults_are_counted(void **state) {
     (void)state;
     enum { BYTES = 64 << 20, PAGE = 4096 };
-    volatile unsigned char *fresh = malloc(BYTES);
-    assert_non_null((void *)(uintptr_t)fresh);
+    unsigned char *memory = malloc(BYTES);
+    volatile unsigned char *fresh = memory;
+    assert_non_null(memory);
     uint64_t before = thread_page_faults();
     for (int i = 0; i < BYTES; i += PAGE) {
         fresh[i] = 1;
     }
     assert_true(thread_page_faults() > before);
-    free((void *)(uintptr_t)fresh);
+    free(memory);
 }
 
 /* ---- Calibrations ---- */

@@ -172,11 +172,12 @@ static void *take_pages(void *ctx) {
     enum { BYTES = 64 << 20, PAGE = 4096, PAGES = 256 };
     atomic_bool *stop = ctx;
     while (!atomic_load(stop)) {
-        volatile unsigned char *fresh = malloc(BYTES);
+        unsigned char *memory = malloc(BYTES);
+        volatile unsigned char *fresh = memory;
         for (int i = 0; fresh && i < PAGES; i++) {
             fresh[i * PAGE] = 1;
         }
-        free((void *)(uintptr_t)fresh);
+        free(memory);
     }
     return NULL;
 }

@@ -224,7 +224,7 @@ static void test_perf_of_the_kernel(void **state) {
     uint64_t faults;
     touch_pages(&faults);
     ssize_t size = read(fds[0], words, sizeof words);
-    perf_sample s;
+    perf_sample s = {0};
     assert_true(size > 0 && perf_parse(words, (size_t)size, kernel_ids, &s));
     assert_true(s.counts[0] >= faults && s.counts[1] >= faults);
     assert_true(s.enabled_ns > 0 && s.running_ns > 0);
