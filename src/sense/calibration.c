@@ -238,8 +238,8 @@ static int parse(reader *r, sereno_calibration **out, sereno_error *err) {
 
 int calibration_parse(const char *text, size_t size, sereno_calibration **out, sereno_error *err) {
     *out = NULL;
-    assert(text);
-    if (memchr(text, '\0', size)) return err_set(err, SERENO_ERR_FORMAT, "a calibration is text, this is none");
+    if (!text || memchr(text, '\0', size))
+        return err_set(err, SERENO_ERR_FORMAT, "a calibration is text, this is none");
     char *copy = malloc(size + 1);
     if (!copy) return err_no_memory(err, "a calibration's text", size);
     memcpy(copy, text, size);
