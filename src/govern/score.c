@@ -17,16 +17,16 @@ static const double drift_max = 2; /* of the logarithm: no clock changes by more
 /* A sample stands for the time since the last one, but not for a sleep or a hold: these come after high samples, and
  * would make them weigh more. */
 static const double sample_max_ns = 2e6;
+/* Evidence that it takes to believe half of what it says: signals that hardly move with contention say nothing, even if
+ * several do. */
+static const double doubt = 1;
+/* Floors are learned while the fast score is low for longer than a dip of noise is. */
+static const double floor_max = 0.3, quiet_below = 0.35, quiet_for_ns = 1.5e6;
 static const uint64_t probe_lost_ns = 500000000, blind_ns = 100000000;
 
 void score_init(score *s, const sereno_governor_params *p) {
     *s = (score){.fast_ns = p->fast_us * 1e3, .slow_ns = p->slow_ms * 1e6, .drift_ns = p->drift_s * 1e9};
 }
-
-/* Evidence that it takes to believe half of what it says: signals that hardly move with contention say nothing, even if
- * several do. */
-static const double doubt = 1;
-static const double floor_max = 0.3, quiet_below = 0.35, quiet_for_ns = 1.5e6;
 
 static double clamp(double x, double low, double high) {
     return x < low ? low : x > high ? high : x;
