@@ -241,10 +241,12 @@ static int wakes_until_back(team *t, world *w, int wakes_max) {
     for (; team_active(t) < 2 && wakes < wakes_max; wakes++) {
         uint32_t before = w->looks_of_others;
         w->now_ns += 2 * SHEDDING_PROBE_INTERVAL_NS; /* more than it may have been late */
+        int patience = 100000;
         do {
             tally of = run_tally(t, TILES_MAX, 0);
             if (team_active(t) < 2) assert_int_equal(of.of_member[0], TILES_MAX);
-        } while (w->looks_of_others == before);
+            /* It may have looked for this order before `before` was read, if the one before reached it late. */
+        } while (w->looks_of_others == before && --patience > 0);
     }
     return wakes;
 }
