@@ -192,7 +192,8 @@ static void test_slopes_for_other_threads(void **state) {
     sereno_calibration *c, *again;
     assert_ok(sereno_calibrate(&f.base, NULL, &o, &c, err));
     sereno_calibration_summary s = sereno_calibration_describe(c);
-    assert_int_equal(s.n_baselines, 5 * SUBGRAPHS);
+    assert_in_range(s.n_baselines, SUBGRAPHS, 5 * SUBGRAPHS); /* in real time, which may leave out batches */
+    assert_int_equal(s.n_baselines % SUBGRAPHS, 0);
     for (int32_t i = 0; i < s.n_baselines; i++) {
         assert_true(s.baselines[i].us == 0);
     }
