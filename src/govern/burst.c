@@ -34,7 +34,7 @@ void burst_frame(burst *b, uint64_t now_ns, bool begins, uint64_t deadline_ns) {
     b->frame_seen_ns = now_ns;
     b->in_frame = begins;
     if (begins) {
-        b->frame_begin_ns = b->onset_ns = now_ns;
+        b->onset_ns = now_ns;
         uint64_t left_ns = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
         b->frame_deadline_ns = now_ns + (left_ns < told_for_ns ? left_ns : told_for_ns);
     }

@@ -24,9 +24,9 @@ typedef struct burst {
     hysteresis sensed;
     double after_ns, max_ns, rest_ns, guard_ns;
     bool on;
-    uint64_t since_ns;                                         /* it began */
-    uint64_t onset_ns;                                         /* the first sample of those that began it */
-    uint64_t frame_begin_ns, frame_deadline_ns, frame_seen_ns; /* of frame hints */
+    uint64_t since_ns;                         /* it began */
+    uint64_t onset_ns;                         /* the first sample of those that began it */
+    uint64_t frame_deadline_ns, frame_seen_ns; /* of frame hints */
     bool in_frame, is_told;
     bool holding;
     double held_ns, rested_ns; /* since the last rest that was long enough; since the last hold */
