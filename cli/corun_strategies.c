@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "governor_options.h"
+
 static const char peer_prefix[] = "peer:";
 
 static const corun_kind *find_kind(const char *word) {
@@ -88,9 +90,7 @@ int corun_strategies_parse(const command_line *cl, const char *text, const char 
     int code = strategies_parse(cl, text, &dialect, &out->engine);
     out->n = out->engine.n;
     for (int i = 0; i < out->n && !code; i++) {
-        const draft_options *fixed = &out->engine.list[i].draft; /* as for run: what is fixed is not governed */
-        if (fixed->length >= 0) out->list[i].governor.preempt = 0;
-        if (fixed->batch > 0) out->list[i].governor.batch_max = 1;
+        out->list[i].governor = governor_beside(&out->list[i].governor, &out->engine.list[i].draft);
         code = check(cl, &out->list[i], &out->engine.list[i]);
     }
     return code;

@@ -171,12 +171,11 @@ static void on_decision(void *ctx, const sereno_event *event, const sereno_bound
     decisions_add(&g->decisions, event, decision);
 }
 
-/* Fixed values win: what may not be changed is not governed, and does not count as if it were. */
-static sereno_governor_params params_beside(const governor_options *o, const draft_options *draft) {
-    sereno_governor_params params = o->params;
-    if (draft->length >= 0) params.preempt = 0;
-    if (draft->batch > 0) params.batch_max = 1;
-    return params;
+sereno_governor_params governor_beside(const sereno_governor_params *params, const draft_options *fixed) {
+    sereno_governor_params left = *params;
+    if (fixed->length >= 0) left.preempt = 0;
+    if (fixed->batch > 0) left.batch_max = 1;
+    return left;
 }
 
 int governor_open_for(const governor_options *o, const draft_options *fixed, sereno_engine *target,
@@ -184,7 +183,7 @@ int governor_open_for(const governor_options *o, const draft_options *fixed, ser
     bool logs = out->trace.file.to || out->decisions.file.to;
     if (o->policy == SERENO_POLICY_THROUGHPUT && !logs) return SERENO_OK;
     out->calibration = calibration_find(target, draft, &out->not_calibrated);
-    sereno_governor_params params = params_beside(o, fixed);
+    sereno_governor_params params = governor_beside(&o->params, fixed);
     int status = sereno_control_open(&out->control, target, draft, out->calibration, &params, err);
     if (logs) {
         out->control.on_decision = on_decision;

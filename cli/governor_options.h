@@ -75,6 +75,9 @@ int governor_open_logs(const governor_options *options, opened_governor *out, se
 int governor_open_for(const governor_options *options, const draft_options *fixed, sereno_engine *target,
                       sereno_engine *draft, opened_governor *out, sereno_error *err);
 
+/* Fixed values win: what may not be changed is not governed, and does not count as if it were. */
+sereno_governor_params governor_beside(const sereno_governor_params *params, const draft_options *fixed);
+
 /* For a request. */
 sereno_governing governor_governing(opened_governor *governor);
 
