@@ -185,6 +185,8 @@ int governor_open_for(const governor_options *o, const draft_options *fixed, ser
     out->calibration = calibration_find(target, draft, &out->not_calibrated);
     sereno_governor_params params = governor_beside(&o->params, fixed);
     int status = sereno_control_open(&out->control, target, draft, out->calibration, &params, err);
+    /* A foreground that cooperates may come at any time; a system that lets none is no error. */
+    if (!status && sereno_frame_hint_watch(NULL, &out->hint, NULL) == SERENO_OK) out->control.hint = out->hint;
     if (logs) {
         out->control.on_decision = on_decision;
         out->control.ctx = out;
@@ -193,10 +195,7 @@ int governor_open_for(const governor_options *o, const draft_options *fixed, ser
 }
 
 sereno_governing governor_governing(opened_governor *g) {
-    if (!g->control.governor) return (sereno_governing){0};
-    /* A foreground that cooperates may have come since the last request; that there is none is no error. */
-    if (!g->hint && sereno_frame_hint_watch(NULL, &g->hint, NULL) == SERENO_OK) g->control.hint = g->hint;
-    return sereno_control_governing(&g->control);
+    return g->control.governor ? sereno_control_governing(&g->control) : (sereno_governing){0};
 }
 
 int governor_close_opened(opened_governor *g, sereno_error *err) {

@@ -61,7 +61,7 @@ int governor_check(const command_line *cl, const diagnostics *diag, governor_opt
 typedef struct opened_governor {
     sereno_calibration *calibration; /* NULL: it learns as it goes */
     sereno_error not_calibrated;     /* why one that is kept is not used; code 0: nothing to say */
-    sereno_frame_hint *hint;         /* NULL: no foreground has said anything yet */
+    sereno_frame_hint *hint;         /* NULL: this system shares no memory */
     sereno_control control;          /* its governor NULL: nobody governs */
     trace trace;
     decisions decisions;

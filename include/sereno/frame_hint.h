@@ -26,12 +26,12 @@
 
 typedef struct sereno_frame_hint sereno_frame_hint;
 
-/* The foreground's side: creates the shared memory where it is not there yet. name: "/" and what has no other "/";
+/* The foreground's side. Whichever side comes first creates the shared memory. name: "/" and what has no other "/";
  * NULL: /sereno-frame-UID. SERENO_ERR_INVALID: that is no name, or what was there has another owner, size or mode, or
  * is no memory at all; SERENO_ERR_IO: the system refused. On failure *out is NULL. */
 SERENO_API int sereno_frame_hint_open(const char *name, sereno_frame_hint **out, sereno_error *err);
 
-/* The governor's side, read-only: as above, but SERENO_ERR_IO when nobody has created it yet. */
+/* The governor's side, which only reads: as above. A foreground that opens it later is seen from then on. */
 SERENO_API int sereno_frame_hint_watch(const char *name, sereno_frame_hint **out, sereno_error *err);
 
 /* Closes either; the handle's present frame ends. The memory stays for others. NULL is fine. */

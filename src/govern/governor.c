@@ -6,6 +6,7 @@
 #include "bottleneck.h"
 #include "bucket.h"
 #include "burst.h"
+#include "calm.h"
 #include "errors.h"
 #include "histogram.h"
 #include "ladder.h"
@@ -26,10 +27,12 @@ struct sereno_governor {
     burst burst;
     pi_control pi;
     ladder ladder;
+    calm calm;
     bottleneck_classifier classifier;
     bottleneck bottleneck;
     bucket bucket;
     double owed_ns;     /* sleep that running has earned */
+    int32_t batch_min;  /* of the last decision */
     uint64_t told_ns;   /* time of the last event, by whose clock it is */
     uint64_t now_ns;    /* the governor's own time: 1 at the first event; it never goes back */
     double ticked_ns;   /* of the score's time */
@@ -92,6 +95,7 @@ int sereno_governor_open(const sereno_governor_params *params, const sereno_gove
                          .up = (int32_t)p->batch_up,
                          .down = (int32_t)p->batch_down,
                          .dwell_ns = p->batch_dwell_ms * 1e6};
+    g->calm = (calm){.low = fmax(p->target, p->burst_off / 2)};
     bottleneck_init(&g->classifier, p->cpu_delay, p->target);
     bucket_init(&g->bucket, g->guarantee_tok_s, p->credit_s);
     *out = g;
@@ -163,6 +167,8 @@ static void note_signals(sereno_governor *g, const sereno_event *e) {
         histogram_add(&g->scores, (uint64_t)(fmin(fmax(g->score.fast, 0), 1) * SCORE_UNITS));
     }
     burst_tick(&g->burst, g->now_ns, is_blind(g));
+    if (ladder_batch(&g->ladder) == 1) calm_begin(&g->calm, g->now_ns);
+    else calm_step(&g->calm, g->now_ns, g->score.recent, g->score.slow);
     if (g->was_burst && !g->burst.on) g->score.lasting = 0;
     g->was_burst = g->burst.on;
     g->bottleneck = bottleneck_step(&g->classifier, g->now_ns, (double)s->run_delay, g->score.slow);
@@ -220,7 +226,7 @@ static void control(sereno_governor *g) {
         g->bucket.state == BUCKET_FILLED ? g->params.target : fmax(g->params.target, g->params.relaxed_target);
     double error = g->bottleneck == BOTTLENECK_CPU ? -target : g->score.slow - target;
     pi_step(&g->pi, error, dt_ns / 1e9);
-    if (ladder_step(&g->ladder, g->now_ns, g->pi.output, error > 0)) g->stats.batch_changes++;
+    ladder_step(&g->ladder, g->now_ns, g->pi.output, error > 0);
 }
 
 /* ---- What to do ---- */
@@ -270,7 +276,7 @@ static measures governed(sereno_governor *g, const sereno_event *e) {
         m.preempt = true;
         m.mode = SERENO_MODE_PREEMPT;
     }
-    m.batch_min = ladder_batch(&g->ladder);
+    if (!g->calm.on) m.batch_min = ladder_batch(&g->ladder);
     if (m.batch_min > 1 && m.mode != SERENO_MODE_PREEMPT) m.mode = SERENO_MODE_BATCH;
     /* Only beside what is there now: PI output and the slow score are slow to come down. */
     bool contended = burst || g->score.lasting > fmax(p->target, p->burst_off);
@@ -348,6 +354,8 @@ void sereno_governor_step(sereno_governor *g, const sereno_event *event, sereno_
     *out = sereno_ungoverned();
     out->bounds.may_draft = !m.preempt;
     out->bounds.batch_min = m.batch_min;
+    g->stats.batch_changes += g->batch_min > 0 && m.batch_min != g->batch_min;
+    g->batch_min = m.batch_min;
     if (g->params.policy != SERENO_POLICY_THROUGHPUT) out->prefill_batch = (int32_t)g->params.prefill_batch;
     out->mode = g->mode = m.mode;
     out->score = (float)fmin(fmax(g->score.fast, 0), 1);

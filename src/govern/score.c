@@ -11,12 +11,16 @@ static const double quiet_probe = 0.2, quiet_stretch = 0.25;
 /* To believe that the machine has become clearly faster, as a share of drift_s. What is not clear is not believed
  * sooner, or noise would lower the baseline. */
 static const double faster_share = 0.2, clearly_faster = 0.05;
+/* What the stretch says beyond the probe is no contention but the machine, when it is more than `apart` (of the
+ * logarithm) for some milliseconds, and then until it is less than `together`. */
+static const double apart = 0.1, together = 0.02, lately_ns = 20e6, lag_ns = 15e6;
 /* Cut off as far below a quiet machine's as above it, or noise alone would count as contention. */
 static const double intensity_max = 1.25;
 static const double drift_max = 2; /* of the logarithm: no clock changes by more than seven times */
 /* A sample stands for the time since the last one, but not for a sleep or a hold: these come after high samples, and
  * would make them weigh more. */
 static const double sample_max_ns = 2e6;
+static const double recent_ns = 4e6;
 /* Evidence that it takes to believe half of what it says: signals that hardly move with contention say nothing, even if
  * several do. */
 static const double doubt = 1;
@@ -71,6 +75,17 @@ static double weigh(score *s, evidence *e, signal_floor *f, double logarithm, fl
     return intensity * weight / (weight + doubt);
 }
 
+/* The probe sees contention and hardly the machine's speed: what the stretch says beyond it is speed. */
+static void follow_lag(score *s, double dt_ns, double logarithm, double full) {
+    static const double sample_max = 1; /* a single sample does not move the mean far */
+    dt_ns = fmin(dt_ns, sample_max_ns);
+    double beyond = logarithm - s->drift - full * s->probe_last;
+    blend(&s->beyond, clamp(beyond, -sample_max, sample_max), dt_ns, lately_ns);
+    double wanted = s->has_probe && s->beyond > (s->lag > 0 ? together : apart) ? s->beyond : 0;
+    blend(&s->lag, wanted, dt_ns, lag_ns);
+    if (wanted <= 0 && s->lag < together) s->lag = 0;
+}
+
 /* Follows the machine's own speed; never upwards while something contends. What it follows is a mean: of single
  * samples it would find the fastest. */
 static void follow_drift(score *s, double dt_ns, double logarithm, double full) {
@@ -86,6 +101,7 @@ static void follow_drift(score *s, double dt_ns, double logarithm, double full) 
 
 /* The fast score has been this for so long. */
 static void follow(score *s, double dt_ns) {
+    blend(&s->recent, s->fast, dt_ns, recent_ns);
     blend(&s->slow, s->fast, dt_ns, s->slow_ns);
     blend(&s->lasting, s->fast, dt_ns, s->slow_ns);
     s->seen_ns += dt_ns;
@@ -101,15 +117,19 @@ bool score_update(score *s, uint64_t now_ns, const sereno_signals *signals, sere
         double intensity =
             weigh(s, &e, &s->probe_floor[slept], log((double)signals->probe), signals->probe_slope, probe_noise);
         blend(&s->probe_level, intensity, s->probe_ns > 0 ? (double)(now_ns - s->probe_ns) : s->slow_ns, s->slow_ns);
+        s->probe_last = intensity;
         s->probe_ns = now_ns;
     }
     s->has_probe = s->probe_ns > 0 && now_ns - s->probe_ns < probe_lost_ns;
     if (is_signal(signals->stretch, signals->stretch_slope)) {
         double logarithm = log((double)signals->stretch);
-        blend(&s->stretch_level,
-              weigh(s, &e, &s->stretch_floor[plan], logarithm - s->drift, signals->stretch_slope, stretch_noise),
-              sample_dt_ns, s->slow_ns);
-        follow_drift(s, sample_dt_ns, logarithm, log1p((double)signals->stretch_slope));
+        blend(
+            &s->stretch_level,
+            weigh(s, &e, &s->stretch_floor[plan], logarithm - s->drift - s->lag, signals->stretch_slope, stretch_noise),
+            sample_dt_ns, s->slow_ns);
+        double full = log1p((double)signals->stretch_slope);
+        follow_lag(s, sample_dt_ns, logarithm, full);
+        follow_drift(s, sample_dt_ns, logarithm, full);
     }
     bool sampled = e.weight > 0;
     double left = kept(dt_ns, s->fast_ns);

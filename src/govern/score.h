@@ -2,9 +2,9 @@
  * The contention score: an estimate of the foreground's memory intensity, 0 (nothing) to 1 (it streams all it can),
  * that does not depend on what we are running ourselves.
  *
- * Invariant: fast and slow lie in -1.25 .. 1.25 and drift in -2 .. 2 whatever the signals; what is not a number or says
- * nothing is as if it had not come. Beside a constant foreground fast and slow have the same mean, 0 where there is
- * none. 100 ms without any sample, and both go to 0.
+ * Invariant: fast, recent and slow lie in -1.25 .. 1.25 and drift in -2 .. 2 whatever the signals; what is not a number
+ * or says nothing is as if it had not come. Beside a constant foreground fast and slow have the same mean, 0 where
+ * there is none. 100 ms without any sample, and all go to 0.
  *
  * A signal is a ratio r to its quiet value, with a slope s: beside a foreground of intensity i it is about (1 + s)^i.
  * So i = ln r / ln (1 + s), and several signals are weighed by how well they tell: (ln (1 + s) / noise)^2. Means of
@@ -24,6 +24,10 @@
  * where there is no probe, only as long as the stretch itself is small (so a clock that changes by more than a quarter
  * of the slope stays unexplained). A machine that has become clearly faster is believed sooner, and always.
  *
+ * Lag: a host that others use too slows the machine by more, for parts of a second. What the stretch says beyond the
+ * probe is taken off it within some 40 ms where it is much, contended or not; so it stands for what comes and goes
+ * within these, and the probe for what lasts.
+ *
  * Source: SERENO (OSDI 2026), section 7.3, contention score; docs/ARCHITECTURE.md, "Sensing".
  */
 #ifndef GOVERN_SCORE_H
@@ -41,12 +45,15 @@ typedef struct score {
     double fast_ns, slow_ns, drift_ns; /* time constants */
     double sum, weight;                /* of late samples' intensities, decaying */
     double fast, slow;
+    double recent;                     /* in between: whether something contends now, noise left out */
     double seen_ns;                    /* time that samples stand for, and time in which none came for long */
     double quiet_ns;                   /* the fast score has been low for so long */
     double lasting;                    /* as slow, but set to 0 by whoever saw a burst end */
     double drift;                      /* logarithm of how much slower the machine is than its baselines */
     double stretch_mean;               /* slow mean of the stretch's logarithm, drift included */
     double stretch_level, probe_level; /* slow means: of the stretch's intensity, and of the probe's */
+    double probe_last;                 /* intensity of the probe's last sample */
+    double beyond, lag; /* of the stretch's logarithm, what the probe does not explain; as it is believed */
     signal_floor stretch_floor[SERENO_PLAN_PREFILL + 1], probe_floor[2]; /* by plan; after running and resting */
     bool has_probe;                                                      /* one came lately */
     uint64_t last_ns, sample_ns, probe_ns; /* last update; last sample; last sample of the probe. 0: none */

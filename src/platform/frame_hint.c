@@ -39,12 +39,12 @@ struct sereno_frame_hint {
 
 static int cannot_use(const char *name, int reason, sereno_error *err) {
     bool refused = reason == EINVAL || reason == ENAMETOOLONG || reason == ELOOP || reason == EACCES || reason == EPERM;
-    return err_set(err, refused ? SERENO_ERR_INVALID : SERENO_ERR_IO, "cannot use the shared memory '%s': %s%s", name,
-                   strerror(reason), reason == ENOENT ? "; no foreground gives hints yet" : "");
+    return err_set(err, refused ? SERENO_ERR_INVALID : SERENO_ERR_IO, "cannot use the shared memory '%s': %s", name,
+                   strerror(reason));
 }
 
 /* Only what this user alone can write is believed. One that is empty was not finished by who made it. */
-static int check(const char *name, int fd, bool writes, sereno_error *err) {
+static int check(const char *name, int fd, sereno_error *err) {
     struct stat info;
     if (fstat(fd, &info) != 0) return cannot_use(name, errno, err);
     const char *problem = !S_ISREG(info.st_mode)                 ? "it is no memory"
@@ -55,15 +55,14 @@ static int check(const char *name, int fd, bool writes, sereno_error *err) {
                                                                  : NULL;
     if (problem) return err_set(err, SERENO_ERR_INVALID, "cannot use the shared memory '%s': %s", name, problem);
     if (info.st_size != 0) return SERENO_OK;
-    if (!writes) return cannot_use(name, ENOENT, err);
     /* Two that do this at once do the same. */
     return ftruncate(fd, sizeof(frame_memory)) == 0 ? SERENO_OK : cannot_use(name, errno, err);
 }
 
 static int map(const char *name, bool writes, sereno_frame_hint *hint, sereno_error *err) {
-    int fd = shm_open(name, writes ? O_RDWR | O_CREAT : O_RDONLY, MODE);
+    int fd = shm_open(name, O_RDWR | O_CREAT, MODE);
     if (fd < 0) return cannot_use(name, errno, err);
-    int status = check(name, fd, writes, err);
+    int status = check(name, fd, err);
     if (!status) {
         void *memory = mmap(NULL, sizeof(frame_memory), writes ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, 0);
         if (memory == MAP_FAILED) status = cannot_use(name, errno, err);

@@ -1,5 +1,6 @@
 """End-to-end tests of governed runs as a user asks for them: python3 tests/e2e/test_governor.py BUILD_DIR."""
 import json
+import os
 import re
 import sys
 
@@ -305,6 +306,22 @@ class Logs(Case):
                     self.assertTrue(DECISION.fullmatch(line), line)
                 if force == 4:
                     self.assertTrue(passes_of(trace))
+
+    def test_a_foreground_may_come_during_an_answer(self):
+        """And gives hints: what it says is heard at once."""
+        if not os.path.isdir("/dev/shm"):
+            self.skipTest("shared memory is elsewhere")
+        path, profile = self.folder() / "decisions", self.folder() / "light.ini"
+        profile.write_text("[work]\nwidth = 64\nheight = 64\nlayers = 1\nloads = 100000\n"
+                           "[data]\ntexture_mib = 1\nscene_mib = 1\n")
+        running = self.start("run", "-m", endless_model(), "-p", PROMPT, "--raw", "-n", 100000, "-v",
+                             "--gov", "force=5", "--decisions", path)
+        running.wait_for("err", b"loaded in")
+        self.sereno("foreground", profile, "--hint", "--seconds", 0.5)
+        self.finish_after_interrupt(running)
+        events = [DECISION.fullmatch(line)[2] for line in path.read_text().splitlines()]
+        self.assertIn("frame-begin", events)
+        self.assertIn("frame-end", events)
 
     def test_whole_after_a_chat(self):
         """Of several turns: one document."""

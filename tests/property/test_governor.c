@@ -319,11 +319,11 @@ static void test_no_starvation(void **state) {
     }
 }
 
-/* 20 ms after the contention has ended nothing holds up a draft, and nothing rests. */
+/* 20 ms after the contention has ended nothing holds up a draft, nothing rests, and batches are as small as they pay.
+ */
 static void test_full_speed_again(void **state) {
     (void)state;
     uint64_t seed = test_seed();
-    double slowest_s = 0;
     for (uint64_t i = 0; i < 120; i++) {
         plant p = plant_make(seed + i);
         sereno_governor_params params = sereno_governor_defaults(policy_of(i));
@@ -332,15 +332,14 @@ static void test_full_speed_again(void **state) {
         p.phases[0] = foregrounds[i % 7].phase;
         p.phases[1] = (plant_phase){.from_ms = end_ms};
         run_watched(&p, &params, end_ms + 5000, &w);
-        if (w.abandons || w.closed || w.sleeps || w.holds) {
-            fail_msg("run %d, %s, %s: %d abandoned, %d times no drafting, %d sleeps, %d holds", (int)i,
-                     sereno_policy_name(params.policy), foregrounds[i % 7].name, (int)w.abandons, (int)w.closed,
-                     (int)w.sleeps, (int)w.holds);
+        if (w.abandons || w.closed || w.sleeps || w.holds || w.one_ms > 0) {
+            fail_msg(
+                "run %d, %s, %s: %d abandoned, %d times no drafting, %d sleeps, %d holds, larger batches until %.0f "
+                "ms after the end",
+                (int)i, sereno_policy_name(params.policy), foregrounds[i % 7].name, (int)w.abandons, (int)w.closed,
+                (int)w.sleeps, (int)w.holds, w.one_ms > 0 ? w.one_ms - end_ms : 0.0);
         }
-        slowest_s = fmax(slowest_s, (w.one_ms - end_ms) / 1e3);
     }
-    print_message("the smallest batch is 1 again after %.2f s at most\n", slowest_s);
-    assert_true(slowest_s < 5);
 }
 
 /* What we are running ourselves does not show in the score. */

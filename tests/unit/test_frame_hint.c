@@ -164,22 +164,22 @@ static void expect_refused(int code, const char *name, const char *word) {
     }
 }
 
-static void test_nobody_created_it(void **state) {
+static void test_either_side_may_come_first(void **state) {
     (void)state;
-    sereno_frame_hint *hint;
-    sereno_error err = {0};
-    assert_int_equal(sereno_frame_hint_watch(name_of_test(), &hint, &err), SERENO_ERR_IO);
-    assert_null(hint);
-    assert_non_null(strstr(err.message, name_of_test()));
+    sereno_frame_hint *reader = open_reader(), *writer = open_writer();
+    expect_none(reader, SECOND);
+    sereno_frame_begin(writer, SECOND, 2 * SECOND);
+    expect_frame(reader, SECOND, SECOND, 2 * SECOND);
+    sereno_frame_hint_close(&writer);
+    sereno_frame_hint_close(&reader);
+
+    shm_unlink(name_of_test());
     int fd = shm_open(name_of_test(), O_RDWR | O_CREAT, 0600); /* whoever creates it died at once */
     assert_true(fd >= 0);
-    assert_int_equal(sereno_frame_hint_watch(name_of_test(), &hint, NULL), SERENO_ERR_IO);
     close(fd);
-    hint = open_writer();
-    expect_none(hint, SECOND);
-    sereno_frame_hint_close(&hint);
-    hint = open_reader();
-    sereno_frame_hint_close(&hint);
+    reader = open_reader();
+    expect_none(reader, SECOND);
+    sereno_frame_hint_close(&reader);
 }
 
 static void test_what_is_created(void **state) {
@@ -216,7 +216,7 @@ static void test_refuses_what_is_not_ours(void **state) {
     static const mode_t modes[] = {0640, 0602, 0700, 0400, 0604};
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
         assert_int_equal(fchmod(fd, modes[i]), 0);
-        bool unreadable = modes[i] == 0400 && geteuid() != 0; /* which the system says itself, to who writes */
+        bool unreadable = modes[i] == 0400 && geteuid() != 0; /* which the system says itself */
         if (!unreadable) expect_refused(SERENO_ERR_INVALID, name_of_test(), "mode");
     }
     assert_int_equal(fchmod(fd, 0600), 0);
@@ -395,7 +395,7 @@ int main(void) {
         TEST(test_calls_out_of_order),
         TEST(test_close_ends_the_frame),
         TEST(test_two_foregrounds),
-        TEST(test_nobody_created_it),
+        TEST(test_either_side_may_come_first),
         TEST(test_what_is_created),
         TEST(test_refuses_what_is_not_ours),
         TEST(test_refuses_links),

@@ -7,6 +7,7 @@
 #include "bottleneck.h"
 #include "bucket.h"
 #include "burst.h"
+#include "calm.h"
 #include "hysteresis.h"
 #include "ladder.h"
 #include "pi.h"
@@ -61,7 +62,7 @@ static void test_score_is_the_intensity(void **state) {
     static const struct {
         double intensity, stretch_slope, probe_slope, want;
     } rows[] = {{0, 0.5, 0.8, 0},      {0.5, 0.5, 0.8, 0.5}, {1, 0.5, 0.8, 1},       {1, 0.25, 0, 0.97},
-                {0.7, 0, 0.8, 0.7},    {0.7, 0.5, 0, 0.7},   {0.7, 0.19, 0.8, 0.69}, {3, 0.5, 0.8, 1.25},
+                {0.7, 0, 0.8, 0.7},    {0.7, 0.5, 0, 0.7},   {0.7, 0.19, 0.8, 0.69}, {3, 0.5, 0, 1.24},
                 {-2, 0.5, 0.8, -0.95}, {0.7, 0.19, 0.19, 0}, {0.6, 1e30, 1e30, 0.6}};
     rng r = {1};
     for (size_t i = 0; i < N(rows); i++) {
@@ -168,6 +169,30 @@ static void test_score_follows_the_clock(void **state) {
         feed(&s, now_ns, (uint64_t)(rows[i].for_s * 1e9), ms / 3, after, 0, &r);
         double share = (s.drift - before) / log(rows[i].clock);
         if (share < rows[i].low || share > rows[i].high) fail_msg("%s: followed %.3f", rows[i].name, share);
+    }
+}
+
+/* A host that slows the machine for half a second, as shared ones do, is taken for a foreground for some milliseconds
+ * only; one beside it, or one that is there all the time, stays as it is. */
+static void test_score_knows_a_slow_machine(void **state) {
+    (void)state;
+    static const struct {
+        double intensity, noise, most; /* of what the mean is off */
+    } rows[] = {{0, 0, 0.05}, {0.7, 0, 0.15}, {1, 0, 0.15}, {0, 0.17, 0.1}, {1, 0.17, 0.15}, {0.7, 0.3, 0.2}};
+    for (size_t i = 0; i < N(rows); i++) {
+        rng r = {test_seed() + i};
+        score s = fresh_score();
+        uint64_t now_ns = feed(&s, 1, 1000 * ms, ms / 3, signals_at(0, 1, 0.5, 0.8), rows[i].noise, &r);
+        for (int n = 0; n < 6; n++) {
+            double clock = n % 2 ? 1 : 1.35, mean = 0;
+            sereno_signals signals = signals_at(rows[i].intensity, clock, 0.5, 0.8);
+            now_ns = feed(&s, now_ns, 60 * ms, ms / 3, signals, rows[i].noise, &r);
+            for (int k = 0; k < 440; k++) {
+                now_ns = feed(&s, now_ns, ms, ms / 3, signals, rows[i].noise, &r);
+                mean += s.fast / 440;
+            }
+            if (fabs(mean - rows[i].intensity) > rows[i].most) fail_msg("row %d, %d: mean %.3f", (int)i, n, mean);
+        }
     }
 }
 
@@ -347,6 +372,52 @@ static void test_ladder_changes_seldom(void **state) {
             late += n > 1000;
         }
         if (width < 0.04) assert_true(late <= 1); /* noise within the band settles */
+    }
+}
+
+/* ---- Calm ---- */
+
+/* A score that is high, or low, until so many milliseconds; whether it is calm then, and since when in the row. */
+static void test_calm(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        double values[6];
+        int until_ms[6], changes[6]; /* of the row until then */
+    } rows[] = {
+        {"an end", {1, 0, 0}, {1000, 1007, 1012}, {0, 0, 1}},
+        {"rests of frames", {1, 0, 1, 0, 1}, {100, 107, 108, 115, 200}, {0, 0, 0, 0, 0}},
+        {"it comes back, for short", {1, 0, 1, 0}, {100, 120, 1000, 3000}, {0, 1, 1, 1}},
+        {"it comes back and stays", {1, 0, 1, 1, 0}, {100, 120, 1100, 1200, 1300}, {0, 1, 1, 2, 3}},
+        {"between low and high", {0.25, 0.25}, {100, 2000}, {0, 0}},
+    };
+    for (size_t i = 0; i < N(rows); i++) {
+        calm c = {.low = 0.2};
+        int changes = 0, at_ms = 1;
+        for (int k = 0; k < 6 && rows[i].until_ms[k] > 0; k++) {
+            for (; at_ms < rows[i].until_ms[k]; at_ms++) {
+                bool before = c.on;
+                changes += calm_step(&c, (uint64_t)at_ms * ms, rows[i].values[k], rows[i].values[k]) != before;
+            }
+            if (changes != rows[i].changes[k]) {
+                fail_msg("%s: %d changes until %d ms", rows[i].name, changes, rows[i].until_ms[k]);
+            }
+        }
+    }
+}
+
+/* Whatever it is told: three changes take a second. */
+static void test_calm_changes_seldom(void **state) {
+    (void)state;
+    rng r = {test_seed()};
+    calm c = {.low = 0.2};
+    uint64_t now_ns = 1, changed_ns[2] = {0, 0};
+    for (int i = 0, changes = 0; i < 200000; i++) {
+        bool before = c.on;
+        now_ns += rng_below(&r, 4000000);
+        if (calm_step(&c, now_ns, rng_below(&r, 30) ? 0.1 : 0.5, uniform(&r)) == before) continue;
+        if (changes >= 2) assert_true(now_ns - changed_ns[changes % 2] >= 1000 * ms);
+        changed_ns[changes++ % 2] = now_ns;
     }
 }
 
@@ -557,6 +628,7 @@ int main(void) {
         cmocka_unit_test(test_score_stays_in_range),
         cmocka_unit_test(test_score_is_not_biased_by_noise),
         cmocka_unit_test(test_score_follows_the_clock),
+        cmocka_unit_test(test_score_knows_a_slow_machine),
         cmocka_unit_test(test_score_drift_is_not_misled),
         cmocka_unit_test(test_score_forgets_without_sensor),
         cmocka_unit_test(test_hysteresis),
@@ -566,6 +638,8 @@ int main(void) {
         cmocka_unit_test(test_ladder_settles),
         cmocka_unit_test(test_ladder_waits),
         cmocka_unit_test(test_ladder_changes_seldom),
+        cmocka_unit_test(test_calm),
+        cmocka_unit_test(test_calm_changes_seldom),
         cmocka_unit_test(test_bottleneck),
         cmocka_unit_test(test_bucket),
         cmocka_unit_test(test_bucket_guarantees),
