@@ -35,6 +35,7 @@ void reaction_note(reaction_log *log, const sereno_boundary *b, const sereno_dec
     if (ran && is_draft) log->abandoned = false;
     if (ran) change(log, begin_ns, b->plan, log->abandoned);
     if (d->abandon && is_draft) log->abandoned = true;
+    else if (d->bounds.may_draft) log->abandoned = false;
     change(log, b->now_ns, b->plan, log->abandoned || d->sleep_us > 0);
     log->last_ns = b->now_ns;
 }

@@ -4,7 +4,7 @@
  *
  * A foreground streams for a period and is silent for one, in turn (toggler.h). What counts is not what the governor
  * decides but what the run then leaves: it is held back while it sleeps or holds, and from when a pass of the draft was
- * abandoned until the draft's next subgraph begins. A reaction is the time from an onset until it is held back; an
+ * abandoned until drafts are allowed again. A reaction is the time from an onset until it is held back; an
  * onset without one before the burst ends counts as infinite. A draft that is merely forbidden while the target
  * verifies is none: nothing is released by it.
  *
@@ -71,7 +71,7 @@ typedef struct reaction_log {
     reaction_change *list; /* in order of time; owned */
     size_t n, capacity;
     uint64_t first_ns, last_ns; /* when the first subgraph began, and the last boundary; what lies outside is unknown */
-    bool abandoned;             /* a draft was, and none has begun since */
+    bool abandoned;             /* a draft was, and none has been allowed since */
     bool full;                  /* memory has run out; what came later is lost */
 } reaction_log;
 
