@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 
 #include "bench_watch.h"
+#include "machine_options.h"
 #include "support.h"
 
 typedef struct bench_command {
@@ -28,6 +29,8 @@ bool bench_begin(bench_command *b, const common_options *common, const char *com
 bench_watch bench_watch_of(bench_command *b);
 /* For sereno_engine_options.progress, with the command as its context. */
 bool bench_on_load(void *ctx, uint64_t done, uint64_t total);
+/* For an engine of this model, on the machine as it was asked for; loading it shows progress. */
+sereno_engine_options bench_engine_options(bench_command *b, const machine_options *machine, const sereno_model *model);
 
 /* After the bench, before anything is printed: the exit code so far (an error was printed), 0 to go on. */
 int bench_measured(bench_command *b, int status);

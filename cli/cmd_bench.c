@@ -51,6 +51,16 @@ bool bench_on_load(void *ctx, uint64_t done, uint64_t total) {
     return !atomic_load_explicit(&b->cancel, memory_order_relaxed);
 }
 
+sereno_engine_options bench_engine_options(bench_command *b, const machine_options *machine,
+                                           const sereno_model *model) {
+    sereno_engine_options o = sereno_engine_defaults(model);
+    machine_apply(machine, &o);
+    o.isa = machine_isa(NULL);
+    o.progress = bench_on_load;
+    o.progress_ctx = b;
+    return o;
+}
+
 int bench_measured(bench_command *b, int status) {
     interrupt_ignore(); /* what is printed is whole */
     progress_end(&b->bar);

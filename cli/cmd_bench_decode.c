@@ -47,12 +47,8 @@ static int open_all(decode_bench *d) {
     int status = sereno_model_open(path, &d->model, err);
     if (!status) status = prompts_read(a->prompts, a->raw, d->model, &d->prompts, err);
     if (status) return status;
-    sereno_engine_options e = sereno_engine_defaults(d->model);
-    machine_apply(&a->machine, &e);
+    sereno_engine_options e = bench_engine_options(&d->b, &a->machine, d->model);
     if (a->n_ctx > 0) e.n_ctx = a->n_ctx;
-    e.isa = machine_isa(NULL);
-    e.progress = bench_on_load;
-    e.progress_ctx = &d->b;
     status = sereno_engine_open(d->model, &e, &d->engine, err);
     if (!status)
         status = strategies_open(&d->strategies, machine_timing_folder(&a->machine), d->engine, d->model, bench_on_load,

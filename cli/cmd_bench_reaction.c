@@ -72,11 +72,7 @@ static int open_all(reaction_bench *r) {
     /* Before the engine makes this thread an idle one. */
     if (!status) status = toggler_open(a->foreground_cpu, &r->foreground, err);
     if (status) return status;
-    sereno_engine_options e = sereno_engine_defaults(r->model);
-    machine_apply(&a->machine, &e);
-    e.isa = machine_isa(NULL);
-    e.progress = bench_on_load;
-    e.progress_ctx = &r->b;
+    sereno_engine_options e = bench_engine_options(&r->b, &a->machine, r->model);
     status = sereno_engine_open(r->model, &e, &r->engine, err);
     if (!status) {
         status = draft_open_for(&a->draft, machine_timing_folder(&a->machine), r->engine, r->model, bench_on_load,

@@ -118,11 +118,7 @@ static bool on_progress(void *ctx, uint64_t done, uint64_t total) {
 static int open_engines(calibrating *c) {
     const calibrate_arguments *a = c->a;
     sereno_error *err = &c->bench.err;
-    sereno_engine_options e = sereno_engine_defaults(c->model);
-    machine_apply(&a->machine, &e);
-    e.isa = machine_isa(NULL);
-    e.progress = bench_on_load;
-    e.progress_ctx = &c->bench;
+    sereno_engine_options e = bench_engine_options(&c->bench, &a->machine, c->model);
     if (a->n_ctx > 0) e.n_ctx = a->n_ctx;
     if (c->shares && e.n_threads > 1) e.n_threads--;
     int status = sereno_engine_open(c->model, &e, &c->engine, err);

@@ -60,15 +60,11 @@ static void name_drafts(const check_arguments *a, opened *o) {
 
 static int open_engine(bench_command *b, const check_arguments *a, const opened *o, int32_t n_threads,
                        int32_t n_sequences, sereno_engine **out) {
-    sereno_engine_options e = sereno_engine_defaults(o->model);
-    machine_apply(&a->machine, &e);
+    sereno_engine_options e = bench_engine_options(b, &a->machine, o->model);
     e.timing_folder = NULL; /* plans by the kernels' own rates: trials are then the same on every machine */
     e.n_threads = n_threads;
     e.n_sequences = n_sequences;
     if (e.n_ctx > CONTEXT) e.n_ctx = CONTEXT;
-    e.isa = machine_isa(NULL);
-    e.progress = bench_on_load;
-    e.progress_ctx = b;
     return sereno_engine_open(o->model, &e, out, &b->err);
 }
 

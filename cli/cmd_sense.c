@@ -112,11 +112,7 @@ static void print_table(const sensing *s, const sense_result *r) {
 
 static int open_engines(sensing *s) {
     const sense_arguments *a = s->a;
-    sereno_engine_options e = sereno_engine_defaults(s->model);
-    machine_apply(&a->machine, &e);
-    e.isa = machine_isa(NULL);
-    e.progress = bench_on_load;
-    e.progress_ctx = &s->bench;
+    sereno_engine_options e = bench_engine_options(&s->bench, &a->machine, s->model);
     int status = sereno_engine_open(s->model, &e, &s->engine, &s->bench.err);
     if (status) return status;
     return draft_open_for(&a->draft, machine_timing_folder(&a->machine), s->engine, s->model, bench_on_load, &s->bench,

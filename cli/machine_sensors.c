@@ -96,5 +96,5 @@ void machine_sensors_print(const machine_sensors *s) {
     else fputs("no cache counters; ", stdout);
     if (s->has_energy) printf("%.1f J; ", s->joules);
     else fputs("no energy meter; ", stdout);
-    puts(s->why_hint.code ? "no frame hints" : "frame hints");
+    puts(s->why_hint.code ? "frame hints cannot be given" : s->in_frame ? "a frame is told of" : "no frame is told of");
 }

@@ -31,7 +31,8 @@ typedef struct sereno_frame_hint sereno_frame_hint;
  * is no memory at all; SERENO_ERR_IO: the system refused. On failure *out is NULL. */
 SERENO_API int sereno_frame_hint_open(const char *name, sereno_frame_hint **out, sereno_error *err);
 
-/* The governor's side, which only reads: as above. A foreground that opens it later is seen from then on. */
+/* The governor's side, which only reads: as above. A foreground that opens it later is seen from then on, unless the
+ * memory was removed in between. */
 SERENO_API int sereno_frame_hint_watch(const char *name, sereno_frame_hint **out, sereno_error *err);
 
 /* Closes either; the handle's present frame ends. The memory stays for others. NULL is fine. */

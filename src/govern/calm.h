@@ -3,8 +3,9 @@
  * count, so that full speed is back within 20 ms of its end. Asked only while something is remembered.
  *
  * Invariant: it becomes calm after 8 ms without a recent score of `low` or more, stays so for a second at least, and
- * then until the slow score is not low. So beside noise it changes twice a second at most, and beside frames of 60 Hz
- * and more, whose rests are about as short as those 8 ms and the time that the recent score takes to come down, never.
+ * then until the slow score is not low; so by itself it changes twice a second at most. Beside frames of 60 Hz and more
+ * that are busy for more than some 4 ms it never becomes calm. The 20 ms are where samples are dense: subgraphs of up
+ * to 2 ms, and at large batches, which hardly sense, a probe.
  */
 #ifndef GOVERN_CALM_H
 #define GOVERN_CALM_H
@@ -14,6 +15,7 @@
 
 #define CALM_AFTER_NS UINT64_C(8000000)
 #define CALM_LEAST_NS UINT64_C(1000000000)
+#define CALM_LOW_MIN  0.1 /* noise is not contention, whatever the settings */
 
 typedef struct calm {
     double low;

@@ -95,7 +95,7 @@ int sereno_governor_open(const sereno_governor_params *params, const sereno_gove
                          .up = (int32_t)p->batch_up,
                          .down = (int32_t)p->batch_down,
                          .dwell_ns = p->batch_dwell_ms * 1e6};
-    g->calm = (calm){.low = fmax(p->target, p->burst_off / 2)};
+    g->calm = (calm){.low = fmax(fmax(p->target, p->burst_off / 2), CALM_LOW_MIN)};
     bottleneck_init(&g->classifier, p->cpu_delay, p->target);
     bucket_init(&g->bucket, g->guarantee_tok_s, p->credit_s);
     *out = g;
@@ -155,6 +155,13 @@ static bool is_blind(const sereno_governor *g) {
     return g->now_ns - g->score.sample_ns > BLIND_NS;
 }
 
+static void note_calm(sereno_governor *g) {
+    bool before = g->calm.on;
+    if (ladder_batch(&g->ladder) == 1) calm_begin(&g->calm, g->now_ns);
+    else if (calm_step(&g->calm, g->now_ns, g->score.recent, g->score.slow) != before)
+        ladder_wait(&g->ladder, g->now_ns);
+}
+
 static void note_signals(sereno_governor *g, const sereno_event *e) {
     sereno_signals none = sereno_no_signals();
     bool has_signals = e->kind == SERENO_EVENT_SUBGRAPH || e->kind == SERENO_EVENT_TICK;
@@ -167,8 +174,7 @@ static void note_signals(sereno_governor *g, const sereno_event *e) {
         histogram_add(&g->scores, (uint64_t)(fmin(fmax(g->score.fast, 0), 1) * SCORE_UNITS));
     }
     burst_tick(&g->burst, g->now_ns, is_blind(g));
-    if (ladder_batch(&g->ladder) == 1) calm_begin(&g->calm, g->now_ns);
-    else calm_step(&g->calm, g->now_ns, g->score.recent, g->score.slow);
+    note_calm(g);
     if (g->was_burst && !g->burst.on) g->score.lasting = 0;
     g->was_burst = g->burst.on;
     g->bottleneck = bottleneck_step(&g->classifier, g->now_ns, (double)s->run_delay, g->score.slow);
@@ -272,7 +278,7 @@ static measures governed(sereno_governor *g, const sereno_event *e) {
     const sereno_governor_params *p = &g->params;
     measures m = {.batch_min = 1, .mode = g->bucket.state == BUCKET_LOW ? SERENO_MODE_RELAXED : SERENO_MODE_OPEN};
     bool burst = g->burst.on;
-    if (burst && (g->pi.output < p->preempt || p->preempt >= 1)) {
+    if (burst && (g->calm.on || g->pi.output < p->preempt || p->preempt >= 1)) {
         m.preempt = true;
         m.mode = SERENO_MODE_PREEMPT;
     }

@@ -38,10 +38,14 @@ bool ladder_step(ladder *l, uint64_t now_ns, double output, bool contended) {
     int32_t by = l->above >= l->up ? 1 : l->below >= l->down ? -1 : 0;
     if (by == 0) return false;
     l->rung += by;
+    ladder_wait(l, now_ns);
+    return true;
+}
+
+void ladder_wait(ladder *l, uint64_t now_ns) {
     l->above = l->below = 0;
     l->changed_ns = now_ns;
     l->changed = true;
-    return true;
 }
 
 void ladder_reset(ladder *l) {

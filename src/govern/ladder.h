@@ -32,6 +32,8 @@ int32_t ladder_batch_max(const ladder *l);
 /* Takes one output, 0 .. 1; true: the rung changed. contended: now; an output that is only on its way down takes no
  * rung up. now_ns must not go back. */
 bool ladder_step(ladder *l, uint64_t now_ns, double output, bool contended);
+/* Who obeys it has changed the batch for another reason: it waits as after a change of its own. */
+void ladder_wait(ladder *l, uint64_t now_ns);
 
 /* Down to the first rung at once: what led here is forgotten. */
 void ladder_reset(ladder *l);

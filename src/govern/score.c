@@ -14,6 +14,9 @@ static const double faster_share = 0.2, clearly_faster = 0.05;
 /* What the stretch says beyond the probe is no contention but the machine, when it is more than `apart` (of the
  * logarithm) for some milliseconds, and then until it is less than `together`. */
 static const double apart = 0.1, together = 0.02, lately_ns = 20e6, lag_ns = 15e6;
+/* A probe is believed in this while it is fresh, and if its samples weigh so much. */
+static const uint64_t told_for_ns = 5000000;
+static const double told_weight = 3;
 /* Cut off as far below a quiet machine's as above it, or noise alone would count as contention. */
 static const double intensity_max = 1.25;
 static const double drift_max = 2; /* of the logarithm: no clock changes by more than seven times */
@@ -64,9 +67,13 @@ static double follow_floor(signal_floor *f, uint64_t now_ns, double intensity, b
     return f->value;
 }
 
+static double weight_of(double full, double noise) {
+    return full * full / (noise * noise);
+}
+
 /* Returns the intensity, its floor included, as far as this sample alone is to be believed. */
 static double weigh(score *s, evidence *e, signal_floor *f, double logarithm, float slope, double noise) {
-    double full = log1p((double)slope), weight = full * full / (noise * noise);
+    double full = log1p((double)slope), weight = weight_of(full, noise);
     double intensity = clamp(logarithm / full, -intensity_max, intensity_max);
     double above = clamp(intensity - follow_floor(f, s->last_ns, intensity, s->quiet_ns >= quiet_for_ns),
                          -intensity_max, intensity_max);
@@ -75,13 +82,16 @@ static double weigh(score *s, evidence *e, signal_floor *f, double logarithm, fl
     return intensity * weight / (weight + doubt);
 }
 
-/* The probe sees contention and hardly the machine's speed: what the stretch says beyond it is speed. */
-static void follow_lag(score *s, double dt_ns, double logarithm, double full) {
+/* The probe sees contention and hardly the machine's speed: what the stretch says beyond it is speed, as long as it is
+ * there to say something. */
+static void follow_lag(score *s, uint64_t now_ns, double logarithm, double full) {
     static const double sample_max = 1; /* a single sample does not move the mean far */
-    dt_ns = fmin(dt_ns, sample_max_ns);
-    double beyond = logarithm - s->drift - full * s->probe_last;
-    blend(&s->beyond, clamp(beyond, -sample_max, sample_max), dt_ns, lately_ns);
-    double wanted = s->has_probe && s->beyond > (s->lag > 0 ? together : apart) ? s->beyond : 0;
+    bool told = s->probe_told_ns > 0 && now_ns - s->probe_told_ns <= told_for_ns;
+    double dt_ns = s->stretch_ns > 0 ? fmin((double)(now_ns - s->stretch_ns), sample_max_ns) : 0;
+    double beyond = told ? clamp(logarithm - s->drift - full * s->probe_told, -sample_max, sample_max) : 0;
+    s->stretch_ns = now_ns;
+    blend(&s->beyond, beyond, dt_ns, lately_ns);
+    double wanted = told && s->beyond > (s->lag > 0 ? together : apart) ? s->beyond : 0;
     blend(&s->lag, wanted, dt_ns, lag_ns);
     if (wanted <= 0 && s->lag < together) s->lag = 0;
 }
@@ -117,7 +127,11 @@ bool score_update(score *s, uint64_t now_ns, const sereno_signals *signals, sere
         double intensity =
             weigh(s, &e, &s->probe_floor[slept], log((double)signals->probe), signals->probe_slope, probe_noise);
         blend(&s->probe_level, intensity, s->probe_ns > 0 ? (double)(now_ns - s->probe_ns) : s->slow_ns, s->slow_ns);
-        s->probe_last = intensity;
+        double full = log1p((double)signals->probe_slope);
+        if (weight_of(full, probe_noise) >= told_weight) {
+            s->probe_told = clamp(log((double)signals->probe) / full, -intensity_max, intensity_max);
+            s->probe_told_ns = now_ns;
+        }
         s->probe_ns = now_ns;
     }
     s->has_probe = s->probe_ns > 0 && now_ns - s->probe_ns < probe_lost_ns;
@@ -128,7 +142,7 @@ bool score_update(score *s, uint64_t now_ns, const sereno_signals *signals, sere
             weigh(s, &e, &s->stretch_floor[plan], logarithm - s->drift - s->lag, signals->stretch_slope, stretch_noise),
             sample_dt_ns, s->slow_ns);
         double full = log1p((double)signals->stretch_slope);
-        follow_lag(s, sample_dt_ns, logarithm, full);
+        follow_lag(s, now_ns, logarithm, full);
         follow_drift(s, sample_dt_ns, logarithm, full);
     }
     bool sampled = e.weight > 0;
@@ -140,6 +154,7 @@ bool score_update(score *s, uint64_t now_ns, const sereno_signals *signals, sere
         s->sample_ns = now_ns;
         follow(s, sample_dt_ns < sample_max_ns ? sample_dt_ns : sample_max_ns);
     } else if (now_ns - s->sample_ns > blind_ns) { /* who sees nothing has no reason to hold back */
+        s->beyond = s->lag = 0;
         s->fast *= kept(dt_ns, s->slow_ns);
         follow(s, dt_ns);
     }

@@ -52,11 +52,12 @@ typedef struct score {
     double drift;                      /* logarithm of how much slower the machine is than its baselines */
     double stretch_mean;               /* slow mean of the stretch's logarithm, drift included */
     double stretch_level, probe_level; /* slow means: of the stretch's intensity, and of the probe's */
-    double probe_last;                 /* intensity of the probe's last sample */
+    double probe_told;                 /* intensity of the probe's last sample that weighs enough */
     double beyond, lag; /* of the stretch's logarithm, what the probe does not explain; as it is believed */
     signal_floor stretch_floor[SERENO_PLAN_PREFILL + 1], probe_floor[2]; /* by plan; after running and resting */
     bool has_probe;                                                      /* one came lately */
     uint64_t last_ns, sample_ns, probe_ns; /* last update; last sample; last sample of the probe. 0: none */
+    uint64_t stretch_ns, probe_told_ns;    /* last sample of the stretch; and that of probe_told */
 } score;
 
 void score_init(score *s, const sereno_governor_params *params);

@@ -43,20 +43,19 @@ static int cannot_use(const char *name, int reason, sereno_error *err) {
                    strerror(reason));
 }
 
-/* Only what this user alone can write is believed. One that is empty was not finished by who made it. */
+/* Only what this user alone can write is believed. One that is empty was not finished by who made it. Its place is
+ * taken, too: a hole in shared memory that is full would be a SIGBUS later. */
 static int check(const char *name, int fd, sereno_error *err) {
     struct stat info;
     if (fstat(fd, &info) != 0) return cannot_use(name, errno, err);
-    const char *problem = !S_ISREG(info.st_mode)                 ? "it is no memory"
-                          : info.st_uid != geteuid()             ? "it belongs to another user"
-                          : (info.st_mode & 07777) != MODE       ? "its mode is not 0600"
-                          : info.st_size == 0                    ? NULL
-                          : info.st_size != sizeof(frame_memory) ? "it has another size"
-                                                                 : NULL;
+    const char *problem = !S_ISREG(info.st_mode)                                      ? "it is no memory"
+                          : info.st_uid != geteuid()                                  ? "it belongs to another user"
+                          : (info.st_mode & 07777) != MODE                            ? "its mode is not 0600"
+                          : info.st_size != 0 && info.st_size != sizeof(frame_memory) ? "it has another size"
+                                                                                      : NULL;
     if (problem) return err_set(err, SERENO_ERR_INVALID, "cannot use the shared memory '%s': %s", name, problem);
-    if (info.st_size != 0) return SERENO_OK;
-    /* Two that do this at once do the same. */
-    return ftruncate(fd, sizeof(frame_memory)) == 0 ? SERENO_OK : cannot_use(name, errno, err);
+    int reason = posix_fallocate(fd, 0, sizeof(frame_memory)); /* two that do this at once do the same */
+    return reason == 0 ? SERENO_OK : cannot_use(name, reason, err);
 }
 
 static int map(const char *name, bool writes, sereno_frame_hint *hint, sereno_error *err) {

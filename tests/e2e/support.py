@@ -251,6 +251,31 @@ class Case(unittest.TestCase):
         return result
 
 
+# ---- Frame hints ----
+
+FRAME_MEMORY = f"/dev/shm/sereno-frame-{os.geteuid()}"
+
+
+def without_frame_memory(case):
+    """As where nobody has given frame hints yet: what is there lies aside until the test ends. One that was killed in
+    between has left it there."""
+    if not os.path.isdir("/dev/shm"):
+        case.skipTest("shared memory is elsewhere")
+    aside = FRAME_MEMORY + "-aside"
+
+    def restore():
+        if os.path.exists(aside):
+            os.replace(aside, FRAME_MEMORY)
+        elif os.path.exists(FRAME_MEMORY):
+            os.unlink(FRAME_MEMORY)
+
+    if os.path.exists(aside):
+        restore()
+    if os.path.exists(FRAME_MEMORY):
+        os.rename(FRAME_MEMORY, aside)
+    case.addCleanup(restore)
+
+
 # ---- Fakes ----
 
 def fake(folder, name, script):

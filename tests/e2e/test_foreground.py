@@ -316,22 +316,17 @@ class Channel(Foreground):
 
 
 class Hints(Foreground):
-    MEMORY = f"/dev/shm/sereno-frame-{os.geteuid()}"
-
     def read(self):
         """Begin and deadline of the present frame as the memory has them; begin 0: none."""
         try:
-            with open(self.MEMORY, "rb") as file:
+            with open(support.FRAME_MEMORY, "rb") as file:
                 return struct.unpack("=QQ", file.read(16))
         except (FileNotFoundError, struct.error):  # not made yet, or not whole
             return 0, 0
 
     def test_frames_are_told(self):
         """Whoever watches sees frames while the loop runs, and none after it."""
-        if not os.path.isdir("/dev/shm"):
-            self.skipTest("shared memory is elsewhere")
-        if not os.path.exists(self.MEMORY):
-            self.addCleanup(os.unlink, self.MEMORY)
+        support.without_frame_memory(self)
         self.profile.write_text(LIGHT.replace("loads = 100", "loads = 1000000").replace("fps = 200", "fps = 20"))
         running = self.start("foreground", self.profile, "--hint", "--seconds", 0, "--json", env=self.environment())
         seen, rests, deadline = {}, 0, time.monotonic() + support.TIMEOUT_S
@@ -354,14 +349,8 @@ class Hints(Foreground):
         self.assertEqual({begin: told.get(begin) for begin in seen}, seen)
 
     def test_memory_of_others_is_refused(self):
-        if not os.path.isdir("/dev/shm"):
-            self.skipTest("shared memory is elsewhere")
-        if os.path.exists(self.MEMORY):  # of a run or a foreground of this user: aside for the moment
-            os.rename(self.MEMORY, self.MEMORY + "-aside")
-            self.addCleanup(os.rename, self.MEMORY + "-aside", self.MEMORY)
-        else:
-            self.addCleanup(os.unlink, self.MEMORY)
-        with open(self.MEMORY, "wb") as file:
+        support.without_frame_memory(self)
+        with open(support.FRAME_MEMORY, "wb") as file:
             os.fchmod(file.fileno(), 0o644)
         self.refused(self.profile, "--hint", "--seconds", 0.1, words=["/sereno-frame-", "0600"])
 

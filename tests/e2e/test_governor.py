@@ -1,6 +1,5 @@
 """End-to-end tests of governed runs as a user asks for them: python3 tests/e2e/test_governor.py BUILD_DIR."""
 import json
-import os
 import re
 import sys
 
@@ -309,8 +308,7 @@ class Logs(Case):
 
     def test_a_foreground_may_come_during_an_answer(self):
         """And gives hints: what it says is heard at once."""
-        if not os.path.isdir("/dev/shm"):
-            self.skipTest("shared memory is elsewhere")
+        support.without_frame_memory(self)
         path, profile = self.folder() / "decisions", self.folder() / "light.ini"
         profile.write_text("[work]\nwidth = 64\nheight = 64\nlayers = 1\nloads = 100000\n"
                            "[data]\ntexture_mib = 1\nscene_mib = 1\n")

@@ -342,6 +342,33 @@ static void test_full_speed_again(void **state) {
     }
 }
 
+/* A foreground that comes back while it is calm is reacted to as one that comes for the first time; so is one whose
+ * frames leave rests that are long enough for calm. */
+static void test_what_comes_back(void **state) {
+    (void)state;
+    uint64_t seed = test_seed();
+    for (uint64_t i = 0; i < 40; i++) {
+        plant p = plant_make(seed + i);
+        sereno_governor_params params = sereno_governor_defaults(policy_of(i));
+        watch w = watch_from(3030);
+        w.to_ms = 3045;
+        p.phases[0].intensity = 1;
+        p.phases[1] = (plant_phase){.from_ms = 3000};
+        p.phases[2] = (plant_phase){.from_ms = 3030, .intensity = 1};
+        if (i % 4 >= 2) {
+            p.phases[0].period_ms = 100;
+            p.phases[0].use_ms = 50;
+            p.phases[1] = p.phases[0];
+            p.phases[1].from_ms = 3030;
+            p.phases[2] = (plant_phase){0};
+        }
+        run_watched(&p, &params, 3050, &w);
+        if (w.closed == 0 && w.holds == 0) {
+            fail_msg("run %d, %s: nothing was held back", (int)i, sereno_policy_name(params.policy));
+        }
+    }
+}
+
 /* What we are running ourselves does not show in the score. */
 static void test_score_does_not_depend_on_modes(void **state) {
     (void)state;
@@ -451,15 +478,11 @@ static void test_cost(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_decisions_are_in_range),
-        cmocka_unit_test(test_only_differences_of_time_count),
-        cmocka_unit_test(test_no_oscillation),
-        cmocka_unit_test(test_no_lock_in),
-        cmocka_unit_test(test_no_starvation),
-        cmocka_unit_test(test_full_speed_again),
-        cmocka_unit_test(test_score_does_not_depend_on_modes),
-        cmocka_unit_test(test_step_response),
-        cmocka_unit_test(test_cost),
+        cmocka_unit_test(test_decisions_are_in_range), cmocka_unit_test(test_only_differences_of_time_count),
+        cmocka_unit_test(test_no_oscillation),         cmocka_unit_test(test_no_lock_in),
+        cmocka_unit_test(test_no_starvation),          cmocka_unit_test(test_full_speed_again),
+        cmocka_unit_test(test_what_comes_back),        cmocka_unit_test(test_score_does_not_depend_on_modes),
+        cmocka_unit_test(test_step_response),          cmocka_unit_test(test_cost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -61,9 +61,9 @@ static void test_score_is_the_intensity(void **state) {
     (void)state;
     static const struct {
         double intensity, stretch_slope, probe_slope, want;
-    } rows[] = {{0, 0.5, 0.8, 0},      {0.5, 0.5, 0.8, 0.5}, {1, 0.5, 0.8, 1},       {1, 0.25, 0, 0.97},
-                {0.7, 0, 0.8, 0.7},    {0.7, 0.5, 0, 0.7},   {0.7, 0.19, 0.8, 0.69}, {3, 0.5, 0, 1.24},
-                {-2, 0.5, 0.8, -0.95}, {0.7, 0.19, 0.19, 0}, {0.6, 1e30, 1e30, 0.6}};
+    } rows[] = {{0, 0.5, 0.8, 0},    {0.5, 0.5, 0.8, 0.5},  {1, 0.5, 0.8, 1},       {1, 0.25, 0, 0.97},
+                {0.7, 0, 0.8, 0.7},  {0.7, 0.5, 0, 0.7},    {0.7, 0.19, 0.8, 0.69}, {3, 0.5, 0, 1.24},
+                {3, 0.5, 0.8, 1.24}, {-2, 0.5, 0.8, -0.95}, {0.7, 0.19, 0.19, 0},   {0.6, 1e30, 1e30, 0.6}};
     rng r = {1};
     for (size_t i = 0; i < N(rows); i++) {
         score s = fresh_score();
@@ -119,6 +119,8 @@ static void test_score_stays_in_range(void **state) {
         score_update(&s, now_ns, &signals, SERENO_PLAN_VERIFY, false);
         assert_true(s.fast >= -1.25 && s.fast <= 1.25);
         assert_true(s.slow >= -1.25 - 1e-9 && s.slow <= 1.25 + 1e-9);
+        assert_true(s.recent >= -1.25 - 1e-9 && s.recent <= 1.25 + 1e-9);
+        assert_true(s.lag >= 0 && s.lag <= 1);
         assert_true(s.drift >= -2 - 1e-9 && s.drift <= 2 + 1e-9);
     }
 }
@@ -192,6 +194,26 @@ static void test_score_knows_a_slow_machine(void **state) {
                 mean += s.fast / 440;
             }
             if (fabs(mean - rows[i].intensity) > rows[i].most) fail_msg("row %d, %d: mean %.3f", (int)i, n, mean);
+        }
+    }
+}
+
+/* What the probe said long ago, or says hardly, is no reason to take a foreground for a slow machine. */
+static void test_score_keeps_what_the_probe_cannot_deny(void **state) {
+    (void)state;
+    static const struct {
+        double probe_slope;
+        int every; /* this sample has a probe */
+        double least;
+    } rows[] = {{0.8, 1, 0.93}, {0.8, 300, 0.85}, {0.35, 1, 0.9}, {0.25, 1, 0.9}, {0, 1, 0.9}};
+    rng r = {1};
+    for (size_t i = 0; i < N(rows); i++) {
+        score s = fresh_score();
+        uint64_t now_ns = feed(&s, 1, 1000 * ms, ms / 3, signals_at(0, 1, 0.5, rows[i].probe_slope), 0, &r);
+        for (int n = 1; n <= 900; n++) {
+            sereno_signals both = signals_at(1, 1, 0.5, n % rows[i].every == 0 ? rows[i].probe_slope : 0);
+            now_ns = feed(&s, now_ns, ms / 3, ms / 3, both, 0, &r);
+            if (n > 15 && s.fast < rows[i].least) fail_msg("row %d: %.3f after %d samples", (int)i, s.fast, n);
         }
     }
 }
@@ -377,7 +399,7 @@ static void test_ladder_changes_seldom(void **state) {
 
 /* ---- Calm ---- */
 
-/* A score that is high, or low, until so many milliseconds; whether it is calm then, and since when in the row. */
+/* Scores until so many milliseconds, and how often it has changed by then. */
 static void test_calm(void **state) {
     (void)state;
     static const struct {
@@ -389,7 +411,7 @@ static void test_calm(void **state) {
         {"rests of frames", {1, 0, 1, 0, 1}, {100, 107, 108, 115, 200}, {0, 0, 0, 0, 0}},
         {"it comes back, for short", {1, 0, 1, 0}, {100, 120, 1000, 3000}, {0, 1, 1, 1}},
         {"it comes back and stays", {1, 0, 1, 1, 0}, {100, 120, 1100, 1200, 1300}, {0, 1, 1, 2, 3}},
-        {"between low and high", {0.25, 0.25}, {100, 2000}, {0, 0}},
+        {"never low", {0.25, 0.25}, {100, 2000}, {0, 0}},
     };
     for (size_t i = 0; i < N(rows); i++) {
         calm c = {.low = 0.2};
@@ -629,6 +651,7 @@ int main(void) {
         cmocka_unit_test(test_score_is_not_biased_by_noise),
         cmocka_unit_test(test_score_follows_the_clock),
         cmocka_unit_test(test_score_knows_a_slow_machine),
+        cmocka_unit_test(test_score_keeps_what_the_probe_cannot_deny),
         cmocka_unit_test(test_score_drift_is_not_misled),
         cmocka_unit_test(test_score_forgets_without_sensor),
         cmocka_unit_test(test_hysteresis),
