@@ -67,19 +67,23 @@ static double follow_floor(signal_floor *f, uint64_t now_ns, double intensity, b
     return f->value;
 }
 
-static double weight_of(double full, double noise) {
-    return full * full / (noise * noise);
+/* One sample by itself: the intensity that it says, its floor included, and what it weighs. */
+typedef struct reading {
+    double full, intensity, weight; /* full: the logarithm beside a foreground of intensity 1 */
+} reading;
+
+static reading read_sample(double logarithm, float slope, double noise) {
+    double full = log1p((double)slope);
+    return (reading){full, clamp(logarithm / full, -intensity_max, intensity_max), full * full / (noise * noise)};
 }
 
 /* Returns the intensity, its floor included, as far as this sample alone is to be believed. */
-static double weigh(score *s, evidence *e, signal_floor *f, double logarithm, float slope, double noise) {
-    double full = log1p((double)slope), weight = weight_of(full, noise);
-    double intensity = clamp(logarithm / full, -intensity_max, intensity_max);
-    double above = clamp(intensity - follow_floor(f, s->last_ns, intensity, s->quiet_ns >= quiet_for_ns),
+static double weigh(score *s, evidence *e, signal_floor *f, const reading *r) {
+    double above = clamp(r->intensity - follow_floor(f, s->last_ns, r->intensity, s->quiet_ns >= quiet_for_ns),
                          -intensity_max, intensity_max);
-    e->sum += weight * above;
-    e->weight += weight;
-    return intensity * weight / (weight + doubt);
+    e->sum += r->weight * above;
+    e->weight += r->weight;
+    return r->intensity * r->weight / (r->weight + doubt);
 }
 
 /* The probe sees contention and hardly the machine's speed: what the stretch says beyond it is speed, as long as it is
@@ -124,12 +128,11 @@ bool score_update(score *s, uint64_t now_ns, const sereno_signals *signals, sere
     s->last_ns = now_ns;
     s->quiet_ns = s->fast < quiet_below ? s->quiet_ns + dt_ns : 0; /* a dip of noise is shorter than a rest */
     if (is_signal(signals->probe, signals->probe_slope)) {
-        double intensity =
-            weigh(s, &e, &s->probe_floor[slept], log((double)signals->probe), signals->probe_slope, probe_noise);
-        blend(&s->probe_level, intensity, s->probe_ns > 0 ? (double)(now_ns - s->probe_ns) : s->slow_ns, s->slow_ns);
-        double full = log1p((double)signals->probe_slope);
-        if (weight_of(full, probe_noise) >= told_weight) {
-            s->probe_told = clamp(log((double)signals->probe) / full, -intensity_max, intensity_max);
+        reading r = read_sample(log((double)signals->probe), signals->probe_slope, probe_noise);
+        blend(&s->probe_level, weigh(s, &e, &s->probe_floor[slept], &r),
+              s->probe_ns > 0 ? (double)(now_ns - s->probe_ns) : s->slow_ns, s->slow_ns);
+        if (r.weight >= told_weight) {
+            s->probe_told = r.intensity;
             s->probe_told_ns = now_ns;
         }
         s->probe_ns = now_ns;
@@ -137,13 +140,10 @@ bool score_update(score *s, uint64_t now_ns, const sereno_signals *signals, sere
     s->has_probe = s->probe_ns > 0 && now_ns - s->probe_ns < probe_lost_ns;
     if (is_signal(signals->stretch, signals->stretch_slope)) {
         double logarithm = log((double)signals->stretch);
-        blend(
-            &s->stretch_level,
-            weigh(s, &e, &s->stretch_floor[plan], logarithm - s->drift - s->lag, signals->stretch_slope, stretch_noise),
-            sample_dt_ns, s->slow_ns);
-        double full = log1p((double)signals->stretch_slope);
-        follow_lag(s, now_ns, logarithm, full);
-        follow_drift(s, sample_dt_ns, logarithm, full);
+        reading r = read_sample(logarithm - s->drift - s->lag, signals->stretch_slope, stretch_noise);
+        blend(&s->stretch_level, weigh(s, &e, &s->stretch_floor[plan], &r), sample_dt_ns, s->slow_ns);
+        follow_lag(s, now_ns, logarithm, r.full);
+        follow_drift(s, sample_dt_ns, logarithm, r.full);
     }
     bool sampled = e.weight > 0;
     double left = kept(dt_ns, s->fast_ns);
