@@ -1,6 +1,6 @@
 /*
- * What the commands of benches and checks share: progress on a terminal, Ctrl-C, and output that is printed whole or
- * not at all. A command calls begin, measures, calls measured, prints, and calls end.
+ * What the commands of benches and checks share: progress on a terminal, Ctrl-C, and output that is printed after
+ * all is measured or not at all. A command calls begin, measures, calls measured, prints, and calls end.
  */
 #ifndef CLI_BENCH_COMMAND_H
 #define CLI_BENCH_COMMAND_H

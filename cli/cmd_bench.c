@@ -62,14 +62,14 @@ sereno_engine_options bench_engine_options(bench_command *b, const machine_optio
 }
 
 int bench_measured(bench_command *b, int status) {
-    interrupt_ignore(); /* what is printed is whole */
+    interrupt_default(); /* what is printed may wait for a reader */
     progress_end(&b->bar);
-    if (status == SERENO_ERR_ABANDONED) return EXIT_INTERRUPTED;
+    if (status == SERENO_ERR_ABANDONED) return interrupt_exit_code();
     return status ? fail(&b->diag, &b->err) : 0;
 }
 
 int bench_end(bench_command *b, int code) {
-    interrupt_ignore();
+    interrupt_default();
     progress_end(&b->bar);
     code = finish_output(&b->diag, code);
     diagnostics_close(&b->diag);

@@ -113,7 +113,7 @@ static int convert(converting *c) {
     status = check_output(c);
     if (!status) status = write_output(c, &bytes);
     output_file_close(&c->out);
-    if (status == SERENO_ERR_ABANDONED) return EXIT_INTERRUPTED;
+    if (status == SERENO_ERR_ABANDONED) return interrupt_exit_code();
     if (status) return fail(&c->diag, &c->err);
     report(c, bytes, (double)(sereno_now_ns(sereno_clock_system()) - start) / 1e9);
     return 0;
@@ -154,7 +154,7 @@ int cmd_convert(int argc, char **argv) {
     if (!diagnostics_open(&c.diag, &c.common, cl.command)) return EXIT_FAILED;
     interrupt_handle(on_interrupt, &c);
     int code = convert(&c);
-    interrupt_ignore();
+    interrupt_default();
     gguf_close(&c.gguf);
     sereno_file_close(&c.file);
     code = finish_output(&c.diag, code);

@@ -25,6 +25,7 @@ enum {
     BUFFER_BYTES = 1 << 19, /* of frames not written yet: well over a second of them */
     TUNE_ROUNDS = 9,
     CHECK_ROUNDS = 3, /* the check is so many times as long as a round */
+    GRACE_MS = 500,   /* that a reader has to take the last frames */
 };
 
 /* What the command line says. */
@@ -64,7 +65,7 @@ typedef struct foreground_command {
 
 static void write_out(foreground_command *c) {
     if (c->broken_by) return;
-    if (fwrite(c->buffer, 1, c->buffered, stdout) != c->buffered || fflush(stdout) != 0) c->broken_by = errno;
+    c->broken_by = interrupt_write(1, c->buffer, c->buffered, GRACE_MS);
     c->buffered = 0;
 }
 
@@ -110,7 +111,8 @@ static int on_frame(void *ctx, const frame_record *r) {
 /* Prints and releases a document on one line. */
 static void print_line(foreground_command *c, json_t *document) {
     char *text = document ? json_dumps(document, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9)) : NULL;
-    if (text && !c->broken_by && (printf("%s\n", text) < 0 || fflush(stdout) != 0)) c->broken_by = errno;
+    if (text && !c->broken_by) c->broken_by = interrupt_write(1, text, strlen(text), GRACE_MS);
+    if (text && !c->broken_by) c->broken_by = interrupt_write(1, "\n", 1, GRACE_MS);
     free(text);
     json_decref(document);
 }
@@ -271,6 +273,7 @@ static int save_tuned(foreground_command *c, const tuning *t, const tune_result 
         int status = profile_save_tuned(&c->profile, comment, path, sizeof path, &c->err);
         if (status) return fail(&c->diag, &c->err);
     }
+    interrupt_default();
     if (c->a->common.json) {
         print_json(json_pack("{s:i, s:s, s:o, s:f, s:f, s:b, s:O, s:o}", "schema_version", SCHEMA_VERSION, "profile",
                              c->profile.name, "scale", json_float(c->profile.scale), "wanted", t->wanted, "jank",
@@ -301,7 +304,7 @@ static int tune(foreground_command *c) {
     sereno_error err = {0};
     int status = tune_profile(&c->profile, &o, &result, &err), code;
     if (status == SERENO_ERR_ABANDONED) {
-        code = interrupt_last() == INTERRUPT_TERMINATE ? 0 : EXIT_INTERRUPTED;
+        code = interrupt_exit_code();
     } else if (status) {
         code = fail(&c->diag, c->err.code ? &c->err : &err); /* what a run said is closer to the cause */
     } else {
@@ -363,8 +366,8 @@ static int run_profile(foreground_command *c) {
     interrupt_ignore_broken_pipes();
     interrupt_handle(on_interrupt, c);
     int code = a->tune ? tune(c) : make_frames(c);
-    interrupt_ignore();
-    if (code == 0 && interrupt_last() == INTERRUPT_KEY) code = EXIT_INTERRUPTED;
+    interrupt_default();
+    if (code == 0) code = interrupt_exit_code();
     return code;
 }
 
@@ -389,6 +392,7 @@ static int check_tune(const command_line *cl, foreground_arguments *a) {
 
 /* Whoever read it went away, which is no news to them; anything else is. */
 static int output_broke(foreground_command *c) {
+    if (c->broken_by == EINTR) return interrupt_exit_code();
     if (c->broken_by == EPIPE) return EXIT_FAILED;
     err_set(&c->err, SERENO_ERR_IO, "cannot write the output: %s", strerror(c->broken_by));
     return fail(&c->diag, &c->err);

@@ -1,4 +1,5 @@
 /* sereno run: answers a prompt, or chats. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #include "errors.h"
 #include "governor_options.h"
 #include "interrupt.h"
+#include "line_reader.h"
 #include "machine_options.h"
 #include "process.h"
 #include "procfs.h"
@@ -19,7 +21,7 @@
 #include "sereno/sereno.h"
 #include "support.h"
 
-enum { LONG_PREFILL_TOKENS = 256 };
+enum { LONG_PREFILL_TOKENS = 256, GRACE_MS = 20 };
 
 /* What the command line says. */
 typedef struct run_options {
@@ -53,7 +55,8 @@ typedef struct run {
     progress_bar bar;
     double load_ms;
     atomic_bool cancel;
-    bool interrupted; /* Ctrl-C ended the last answer */
+    bool interrupted; /* a signal ended the last answer */
+    int output_lost;  /* errno: standard output takes no more, so nobody would read on; 0: it does */
 } run;
 
 /* ---- Options ---- */
@@ -123,7 +126,7 @@ static int load_draft(run *r) {
     int status = draft_open_for(o, machine_timing_folder(&r->options->machine), r->engine, r->model, on_load, r,
                                 &r->draft, &r->err);
     progress_end(&r->bar);
-    if (status == SERENO_ERR_ABANDONED) return EXIT_INTERRUPTED;
+    if (status == SERENO_ERR_ABANDONED) return interrupt_exit_code();
     const sereno_speculation *speculation = r->draft.plain ? NULL : &r->draft.speculation;
     if (!status) status = sereno_generator_open(r->engine, r->tokenizer, 0, speculation, &r->generator, &r->err);
     if (status) return fail(&r->diag, &r->err);
@@ -156,7 +159,7 @@ static int load(run *r) {
     progress_begin(&r->bar, "loading", !o->common.json);
     status = sereno_engine_open(r->model, &e, &r->engine, &r->err);
     progress_end(&r->bar);
-    if (status == SERENO_ERR_ABANDONED) return EXIT_INTERRUPTED;
+    if (status == SERENO_ERR_ABANDONED) return interrupt_exit_code();
     if (status && o->machine.cpus) warn(&r->diag, "the cores were chosen by --cpu %s", o->machine.cpus);
     if (status) return fail(&r->diag, &r->err);
     r->tokenizer = sereno_model_tokenizer(r->model);
@@ -177,12 +180,19 @@ static int load(run *r) {
 
 /* ---- Generating ---- */
 
+/* Prints at once, without a buffer. Where nobody reads any more the answer ends at the next boundary. */
+static void print_text(run *r, const char *text, size_t size) {
+    if (r->options->common.json || r->output_lost) return;
+    int reason = interrupt_write(1, text, size, GRACE_MS);
+    if (reason == 0 || reason == EINTR) return;
+    r->output_lost = reason;
+    atomic_store_explicit(&r->cancel, true, memory_order_relaxed);
+}
+
 static void on_text(void *ctx, const char *text, size_t size) {
     run *r = ctx;
     progress_end(&r->bar);
-    if (r->options->common.json) return;
-    fwrite(text, 1, size, stdout);
-    fflush(stdout);
+    print_text(r, text, size);
 }
 
 /* Appends a message of the user to the history, and what comes before the answer. */
@@ -218,7 +228,7 @@ static int generate(run *r, sereno_generation *g) {
     progress_begin(&r->bar, "reading the prompt", !o->common.json);
     int status = sereno_generate(r->generator, &request, g, &r->err);
     progress_end(&r->bar);
-    r->interrupted = g->finish == SERENO_FINISH_CANCELLED;
+    r->interrupted = g->finish == SERENO_FINISH_CANCELLED && !r->output_lost;
     return status;
 }
 
@@ -254,6 +264,7 @@ static json_t *json_settings(const run *r) {
 }
 
 static void report_json(const run *r, const sereno_generation *g) {
+    interrupt_default(); /* it may wait for a reader */
     json_t *tokens = json_array();
     for (size_t i = 0; i < g->tokens.n; i++) {
         json_array_append_new(tokens, json_integer(g->tokens.ids[i]));
@@ -313,14 +324,21 @@ static int answer_once(run *r) {
     sereno_generation g = {0};
     int status = append_turn(r, r->prompt.data, r->prompt.size), code = 0;
     if (!status) status = generate(r, &g);
-    if (!o->common.json && g.text.size > 0) putchar('\n');
-    fflush(stdout); /* text before statistics, should both go to one place */
+    if (g.text.size > 0) print_text(r, "\n", 1);
     if (status) code = fail(&r->diag, &r->err);
+    else if (r->output_lost) code = fail_output(&r->diag, r->output_lost);
     else if (o->common.json) report_json(r, &g);
     else if (o->n_predict > 0) report_text(r, &g);
-    if (!code && r->interrupted) code = EXIT_INTERRUPTED;
+    if (!code && r->interrupted) code = interrupt_exit_code();
     sereno_generation_free(&g);
     return code;
+}
+
+/* Ctrl-C was for the answer that has ended; SIGTERM is for all of it, and so is the end of who reads. */
+static void end_answer(run *r) {
+    interrupt_forget();
+    atomic_store_explicit(&r->cancel, false, memory_order_relaxed);
+    if (interrupt_pending() || r->output_lost) atomic_store_explicit(&r->cancel, true, memory_order_relaxed);
 }
 
 /* Answers one line; a failed turn leaves the conversation as it was before. */
@@ -330,8 +348,8 @@ static int answer_line(run *r, const char *line, size_t size) {
     int status = check_utf8("the line", line, size, &r->err);
     if (!status) status = append_turn(r, line, size);
     if (!status) status = generate(r, &g);
-    if (g.text.size > 0) putchar('\n');
-    fflush(stdout);
+    if (g.text.size > 0) print_text(r, "\n", 1);
+    end_answer(r);
     if (!status) {
         if (r->options->n_predict > 0) report_text(r, &g);
         status = append_answer(r, &g);
@@ -352,29 +370,38 @@ static void on_interrupt(void *ctx) {
     if (r->engine) r->engine->ops->interrupt(r->engine);
 }
 
-/* Ctrl-C during an answer ends the answer; while a line is waited for, the program. */
+/* Why there is no line: the end of the input, a signal, or an error. */
+static int no_line(run *r, int got, int reason) {
+    if (got == 0) return 0;
+    if (reason == EINTR) return interrupt_exit_code();
+    err_set(&r->err, SERENO_ERR_IO, "cannot read standard input: %s", strerror(reason));
+    return fail(&r->diag, &r->err);
+}
+
+/* Ctrl-C during an answer ends the answer; while a line is waited for, the program. SIGTERM always ends the program. */
 static int chat_loop(run *r) {
-    char *line = NULL;
-    size_t capacity = 0;
+    if (is_cancelled(r)) return interrupt_exit_code(); /* while the model was loaded: there is no answer to end */
+    line_reader lines = {0};
     bool person = terminal_is(0); /* who sees a turn fail; a program learns it from the exit code */
     int failed = r->prompt.size > 0 ? answer_line(r, r->prompt.data, r->prompt.size) : 0;
     int code = person ? 0 : failed;
     if (person) fputs("Ctrl-C ends an answer, Ctrl-D or a second Ctrl-C the program.\n", stderr);
-    for (;;) {
-        atomic_store_explicit(&r->cancel, false, memory_order_relaxed);
+    while (!r->output_lost) {
+        const char *line;
+        size_t size;
         if (person) fputs("> ", stderr);
-        ssize_t size = getline(&line, &capacity, stdin);
-        if (size < 0) {
+        int got = line_read(&lines, &line, &size), reason = errno;
+        if (got <= 0) {
             if (person) fputc('\n', stderr);
-            if (is_cancelled(r)) code = EXIT_INTERRUPTED;
+            int ended = no_line(r, got, reason);
+            if (ended) code = ended;
             break;
         }
-        if (size > 0 && line[size - 1] == '\n') size--;
-        failed = size > 0 ? answer_line(r, line, (size_t)size) : 0;
+        failed = size > 0 ? answer_line(r, line, size) : 0;
         if (failed && !person) code = failed;
     }
-    free(line);
-    return code;
+    line_reader_close(&lines);
+    return r->output_lost ? fail_output(&r->diag, r->output_lost) : code;
 }
 
 /* The prompt is read before the model, so that a wrong one costs no time. */
@@ -386,7 +413,7 @@ static int read_prompt(run *r) {
     /* A text file ends with a newline that is not part of what is said. */
     if (!status && o->file && r->prompt.size > 0 && r->prompt.data[r->prompt.size - 1] == '\n') r->prompt.size--;
     if (!status) status = check_utf8("the prompt", r->prompt.data, r->prompt.size, &r->err);
-    if (status && is_cancelled(r)) return EXIT_INTERRUPTED;
+    if (status && is_cancelled(r)) return interrupt_exit_code();
     return status ? fail(&r->diag, &r->err) : 0;
 }
 

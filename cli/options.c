@@ -62,7 +62,7 @@ static void print_help(const command_line *cl) {
     }
     options_explain("-h, --help", NULL, "this text");
     if (cl->examples) printf("\nexamples:\n%s", cl->examples);
-    puts("\nexit codes: 0 success, 1 failure, 2 wrong usage, 130 interrupted");
+    puts("\nexit codes: 0 success, 1 failure, 2 wrong usage, 130 ended by Ctrl-C, 143 by SIGTERM");
 }
 
 /* Whether `name` (length bytes) is among "-n, --predict". */

@@ -51,7 +51,7 @@ typedef struct command_line {
     const option *options; /* ends with a row without names */
 } command_line;
 
-enum { EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
+enum { EXIT_FAILED = 1, EXIT_USAGE = 2 }; /* a signal's: interrupt_exit_code */
 enum { PARSED_HELP = -1, PARSED_WRONG = -2 };
 
 /*

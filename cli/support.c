@@ -117,11 +117,11 @@ int read_text(const char *path, sereno_text *out, sereno_error *err) {
     if (!file) return err_set(err, SERENO_ERR_IO, "cannot open '%s': %s", path, strerror(errno));
     char block[4096];
     int status = SERENO_OK;
-    size_t n;
-    while (!status && (n = fread(block, 1, sizeof block, file)) > 0) {
-        status = sereno_text_append(out, block, n, err);
+    int64_t n = 0;
+    while (!status && (n = interrupt_read(fileno(file), block, sizeof block)) > 0) {
+        status = sereno_text_append(out, block, (size_t)n, err);
     }
-    if (!status && ferror(file)) {
+    if (n < 0) {
         status =
             err_set(err, SERENO_ERR_IO, "cannot read '%s': %s", standard ? "standard input" : path, strerror(errno));
     }
@@ -165,7 +165,11 @@ json_t *json_float(float value) {
 
 int finish_output(const diagnostics *d, int code) {
     if (fflush(stdout) == 0 && !ferror(stdout)) return code;
-    fprintf(d->to, "%s: cannot write the output: %s\n", d->command, strerror(errno));
+    return fail_output(d, errno);
+}
+
+int fail_output(const diagnostics *d, int reason) {
+    fprintf(d->to, "%s: cannot write the output: %s\n", d->command, strerror(reason));
     return EXIT_FAILED;
 }
 

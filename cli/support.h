@@ -98,5 +98,7 @@ void print_json(json_t *document);
 
 /* At the end of a command: what standard output did not take (a full disk) is an error. Returns the exit code. */
 int finish_output(const diagnostics *d, int code);
+/* Says why (an errno) and returns the exit code. */
+int fail_output(const diagnostics *d, int reason);
 
 #endif

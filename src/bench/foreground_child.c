@@ -9,7 +9,7 @@
 #include "pipe.h"
 #include "sereno/clock.h"
 
-enum { READ_SIZE = 1 << 16, TEXT_MAX = 1 << 20, SHOWN = 60, END_MS = 500 };
+enum { READ_SIZE = 1 << 16, TEXT_MAX = 1 << 20, SHOWN = 60, END_MS = 500, ENDED_AS_TOLD = 143 /* by SIGTERM */ };
 
 int foreground_start(foreground_child *f, const foreground_options *o, sereno_error *err) {
     *f = (foreground_child){.options = o, .fd = -1, .heard_ns = sereno_now_ns(sereno_clock_system())};
@@ -88,7 +88,8 @@ static int has_ended(foreground_child *f, sereno_error *err) {
     if (!process_wait(&f->process, END_MS * UINT64_C(1000000))) {
         return err_set(err, SERENO_ERR_SYSTEM, "the foreground has closed its output, but goes on");
     }
-    if (f->process.exit_code != 0 || !f->finished) {
+    bool as_told = f->told && f->process.exit_code == ENDED_AS_TOLD;
+    if ((f->process.exit_code != 0 && !as_told) || !f->finished) {
         return err_set(err, SERENO_ERR_SYSTEM, "the foreground %s", f->process.how);
     }
     return f->size > 0 ? nonsense(f->text, f->size, err) : SERENO_OK;
@@ -120,6 +121,7 @@ int foreground_check(const foreground_child *f, uint64_t now_ns, sereno_error *e
 }
 
 void foreground_stop(foreground_child *f) {
+    f->told = true;
     process_ask(&f->process);
 }
 

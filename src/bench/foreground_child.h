@@ -25,6 +25,7 @@ typedef struct foreground_child {
     int fd;
     bool ready;    /* it has said that frames begin */
     bool finished; /* it has said its summary */
+    bool told;     /* to end, by foreground_stop */
     bool ended;    /* it has closed its output */
     char *text;    /* what was read and not yet understood */
     size_t size;

@@ -1,4 +1,5 @@
 """What the end-to-end tests share: running programs, models to run them with, fakes in PATH, terminals."""
+import contextlib
 import errno
 import json
 import os
@@ -108,18 +109,21 @@ class Result(NamedTuple):
 class Running:
     """A program on its way: events in its output can be waited for."""
 
-    def __init__(self, arguments, terminal_stderr=False, stdin=subprocess.DEVNULL, env=None, new_session=True):
+    def __init__(self, arguments, terminal_stderr=False, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=None,
+                 new_session=True, restore_signals=True):
         self.buffers = {"out": b"", "err": b""}
         slave = None
         if terminal_stderr:
             master, slave = pty.openpty()
-        self.process = subprocess.Popen(arguments, stdin=stdin, stdout=subprocess.PIPE,
+        self.process = subprocess.Popen(arguments, stdin=stdin, stdout=stdout,
                                         stderr=slave if terminal_stderr else subprocess.PIPE,
-                                        env=env or clean_environment(), start_new_session=new_session)
+                                        env=env or clean_environment(), start_new_session=new_session,
+                                        restore_signals=restore_signals)
         if terminal_stderr:
             os.close(slave)
-        self.fds = {self.process.stdout.fileno(): "out",
-                    master if terminal_stderr else self.process.stderr.fileno(): "err"}
+        self.fds = {master if terminal_stderr else self.process.stderr.fileno(): "err"}
+        if self.process.stdout:
+            self.fds[self.process.stdout.fileno()] = "out"
         self.master = master if terminal_stderr else None
 
     def _pump(self, deadline):
@@ -159,18 +163,12 @@ class Running:
     def interrupt(self):
         self.process.send_signal(signal.SIGINT)
 
-    def interrupt_until_it_ends(self):
-        """Ctrl-C again and again: one that comes just before the program waits for a line may go unseen."""
-        deadline = time.monotonic() + TIMEOUT_S
-        while self.process.poll() is None and time.monotonic() < deadline:
-            self.interrupt()
-            os.sched_yield()
-
     def finish(self, timeout=TIMEOUT_S):
         """Waits for the end; what is still open of its input is closed."""
         deadline = time.monotonic() + timeout
         if self.process.stdin:
-            self.process.stdin.close()
+            with contextlib.suppress(BrokenPipeError):
+                self.process.stdin.close()
         while self._pump(deadline):
             pass
         code = self.process.wait(max(0.1, deadline - time.monotonic()))

@@ -1,4 +1,6 @@
 """End-to-end tests of the programs as a user runs them: python3 tests/e2e/test_cli.py BUILD_DIR."""
+import contextlib
+import fcntl
 import json
 import os
 import re
@@ -7,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 import zipfile
 
 sys.dont_write_bytecode = True
@@ -648,10 +651,89 @@ class Interrupts(Case):
             running.wait_for_more("out")
             running.interrupt()
             running.wait_for("err", b"cancelled[^\n]*\n", times=turn)
-        running.interrupt_until_it_ends()
-        result = running.finish()
-        self.assertEqual(result.code, 130)
+        result = self.finish_after_interrupt(running)
         self.assertEqual(len(re.findall(STATISTICS, result.err)), 2)
+
+    def test_term_ends_the_program(self):
+        """In an answer, of a chat too, and between two: what there is is printed, and no further line is answered."""
+        for arguments in (("-p", "hi"), ("-i",)):
+            with self.subTest(arguments):
+                running = self.start("run", *arguments, "-m", endless_model(), *self.LONG, stdin=subprocess.PIPE)
+                running.write(b"hi\nand then?\n")
+                running.wait_for_more("out")
+                running.process.send_signal(signal.SIGTERM)
+                result = running.finish(timeout=2)
+                self.assertEqual(result.code, 143, result)
+                self.assertTrue(result.out.endswith("\n"))
+                self.assertEqual(len(re.findall(STATISTICS, result.err)), 1)
+        running = self.start("run", "-i", "-m", tiny_model(), stdin=subprocess.PIPE)
+        running.write(b"hi\n")
+        running.wait_for("err", STATISTICS.encode())
+        running.process.send_signal(signal.SIGTERM)
+        self.assertEqual(running.finish(timeout=2).code, 143)
+
+    def stalled(self, *arguments):
+        """A run whose output nobody reads: it waits to write. Also the descriptor to read from."""
+        read, write = os.pipe()
+        self.addCleanup(os.close, read)
+        fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 4096)
+        running = self.start("run", "-m", endless_model(), *arguments, stdin=subprocess.PIPE, stdout=write)
+        if "-i" in arguments:
+            running.write(b"hi\n")
+        deadline = time.monotonic() + support.TIMEOUT_S
+        while select.select([], [write], [], 0)[1]:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.001)
+        os.close(write)
+        return running, read
+
+    def test_signals_end_a_wait_for_the_reader(self):
+        for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+            for arguments in (("-p", "hi"), ("-p", "hi", "--stop", "a longer stop string"), ("-i",)):
+                with self.subTest(arguments, number=number):
+                    running, _ = self.stalled(*arguments, *self.LONG)
+                    running.process.send_signal(number)
+                    if "-i" in arguments and number == signal.SIGINT:  # it ends the answer alone
+                        running.wait_for("err", STATISTICS.encode())
+                        running.process.send_signal(number)
+                    result = running.finish(timeout=2)
+                    self.assertEqual(result.code, code, result)
+                    self.assertNotIn("cannot write", result.err)
+        running, _ = self.stalled("-p", "hi", "--json", "-n", 4000, "-c", ENDLESS_CONTEXT, "--sched", "normal")
+        self.finish_after_interrupt(running, code=-signal.SIGINT)  # all is done but to be read
+
+    def test_chat_goes_on_after_a_wait_for_the_reader(self):
+        running, read = self.stalled("-i", *self.LONG)
+        running.interrupt()
+        running.wait_for("err", STATISTICS.encode())
+        os.set_blocking(read, False)
+        with contextlib.suppress(BlockingIOError):
+            while os.read(read, 65536):
+                pass
+        running.write(b"hi\n")
+        while not select.select([read], [], [], support.TIMEOUT_S)[0]:
+            self.fail("the second line is not answered")
+        running.interrupt()
+        running.wait_for("err", STATISTICS.encode(), times=2)
+        result = running.finish()
+        self.assertEqual(result.code, 0, result)
+
+    def test_nothing_is_made_for_nobody(self):
+        """A full disk, or a reader that has gone where that is no signal, ends the answer, and a chat."""
+        for arguments in (("-p", "hi"), ("-i",)):
+            for broken in ("/dev/full", "pipe"):
+                with self.subTest(arguments, broken=broken):
+                    read, write = os.pipe()
+                    os.close(read)
+                    with open("/dev/full" if broken == "/dev/full" else write, "wb") as out:
+                        running = self.start("run", *arguments, "-m", endless_model(), *self.LONG,
+                                             stdin=subprocess.PIPE, stdout=out, restore_signals=False)
+                    if "-i" in arguments:
+                        running.write(b"hi\nand then?\n")
+                    running.wait_for("err", b"cannot write the output: .*\n")
+                    result = running.finish(timeout=2)
+                    self.assertEqual(result.code, 1, result)
+                    self.assertEqual(result.err.count("cannot write the output"), 1, result.err)
 
 
 # ---- Progress ----

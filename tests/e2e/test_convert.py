@@ -277,7 +277,7 @@ class Interrupts(ConvertCase):
         running.process.send_signal(number)
         result = running.finish()
         self.assert_clean(result.err)
-        self.assertEqual((result.code, result.out), (130, ""), result.err)
+        self.assertEqual((result.code, result.out), (128 + number, ""), result.err)
         self.assertTrue(result.err.endswith("\r\x1b[K"))
 
     def test_nothing_is_left(self):

@@ -217,7 +217,7 @@ class Failures(Corun):
         return pids
 
     def test_nothing_is_left_after_ctrl_c(self):
-        for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 130), (signal.SIGKILL, -9)):
+        for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)):
             with self.subTest(number):
                 running = self.start(*self.arguments("plain,native", "--seconds", 20))
                 pids = self.everyone(running)

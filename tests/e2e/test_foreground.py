@@ -194,7 +194,7 @@ class Ends(Foreground):
         time.sleep(0.1)
         running.process.send_signal(signal.SIGTERM)
         result = running.finish()
-        self.assertEqual((result.code, result.err), (0, ""))
+        self.assertEqual((result.code, result.err), (143, ""))
         _, frames, summary = self.stream(result.out)
         self.check_summary(frames, summary)
 
@@ -310,7 +310,7 @@ class Channel(Foreground):
             seen.add(os.pread(fd, 4, 0))
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=support.TIMEOUT_S)
-        self.assertEqual(process.returncode, 0)
+        self.assertEqual(process.returncode, 143)
         self.assertEqual(seen, {(0).to_bytes(4, sys.byteorder), (1).to_bytes(4, sys.byteorder)})
         self.assertEqual(os.pread(fd, 4, 0), bytes(4))
 
@@ -340,7 +340,7 @@ class Hints(Foreground):
                 rests += 1
         running.process.send_signal(signal.SIGTERM)
         result = running.finish()
-        self.assertEqual((result.code, result.err), (0, ""))
+        self.assertEqual((result.code, result.err), (143, ""))
         self.assertEqual(self.read()[0], 0)
         self.assertGreater(rests, 0)
         _, frames, _ = self.stream(result.out)

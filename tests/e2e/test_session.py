@@ -152,7 +152,7 @@ class OwnSession(Case):
                 running.process.send_signal(number)
                 result = running.finish()
                 self.assert_clean(result.err)
-                self.assertEqual(result.code, 130)
+                self.assertEqual(result.code, 128 + number)
                 self.assertTrue(result.out.endswith("\n"))
                 self.assertIn("cancelled", result.err)
                 self.assert_ends(pid_fd)

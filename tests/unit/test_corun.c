@@ -78,7 +78,7 @@ static int foreground(const char *mode) {
         fclose(stdout);
         wait_for_ever();
     }
-    return 0;
+    return told ? 143 : 0;
 }
 
 /* ---- The background ---- */
