@@ -1,6 +1,8 @@
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "philox.h"
 #include "rng.h"
 #include "support.h"
 
@@ -225,12 +227,98 @@ static void test_ranked_greedy(void **state) {
     sereno_candidates_close(&c);
 }
 
+/* ---- Large vocabularies ---- */
+
+enum { MANY = 5000 };
+
+/* Logits as they may come: of a model, alike, equal, rising, falling, and with what is no number. */
+static void shaped_logits(rng *r, uint32_t shape, float *logits) {
+    for (int i = 0; i < MANY; i++) {
+        float noise = 0;
+        for (int k = 0; k < 6; k++) {
+            noise += rng_signed_unit(r);
+        }
+        const float shapes[] = {3 * noise, 0.01F * noise, 2, 0.001F * (float)i, -0.001F * (float)i,
+                                rng_below(r, 5) ? roundf(4 * noise) / 2 : -INFINITY};
+        logits[i] = shapes[shape];
+        if (shape == 5 && !rng_below(r, 50)) logits[i] = rng_below(r, 2) ? NAN : -0.0F;
+    }
+}
+
+typedef struct ranked_logit {
+    float logit;
+    int32_t id;
+} ranked_logit;
+
+static int by_logit(const void *a, const void *b) {
+    const ranked_logit *x = a, *y = b;
+    return x->logit != y->logit ? (x->logit < y->logit) - (x->logit > y->logit) : (x->id > y->id) - (x->id < y->id);
+}
+
+/* The choice as the header defines it, by sorting. */
+static int32_t slow_choice(const sereno_sampler *s, const float *logits, int32_t position) {
+    static ranked_logit sorted[MANY];
+    int n = 0, best = -1;
+    double total = 0, sum = 0, best_value = 0;
+    for (int i = 0; i < MANY; i++) {
+        if (isfinite(logits[i])) sorted[n++] = (ranked_logit){logits[i], i};
+    }
+    qsort(sorted, (size_t)n, sizeof *sorted, by_logit);
+    if (s->temperature == 0) return n > 0 ? sorted[0].id : -1;
+    if (s->top_k > 0 && s->top_k < n) n = s->top_k;
+    for (int i = 0; i < n; i++) {
+        total += exp((double)sorted[i].logit - (double)sorted[0].logit);
+    }
+    for (int i = 0; i < n; i++) {
+        double p = exp((double)sorted[i].logit - (double)sorted[0].logit);
+        if (i > 0 && (sum >= (double)s->top_p * total || p < (double)s->min_p)) break;
+        sum += p;
+        const uint32_t counter[4] = {(uint32_t)sorted[i].id / 4, (uint32_t)position, 0, 0};
+        float u = philox_unit(philox(s->seed, counter).word[sorted[i].id % 4]);
+        float value = (sorted[i].logit - sorted[0].logit) / s->temperature + -logf(-logf(u));
+        if (best >= 0 && (double)value <= best_value) continue;
+        best = sorted[i].id;
+        best_value = (double)value;
+    }
+    return best;
+}
+
+/*
+ * Whatever the settings and the logits, the choice is that of a sort, and the work grows with the vocabulary alone:
+ * the sampler asserts that.
+ */
+static void test_without_sorting(void **state) {
+    (void)state;
+    static const int32_t ks[] = {0, 1, 40, 64, 65, 1000, MANY - 1, MANY, 2 * MANY};
+    static const float top_ps[] = {1, 0.95F, 0.5F, 0}, min_ps[] = {0, 0.05F, 1}, temperatures[] = {0, 0.7F, 5, 1e-6F};
+    static float logits[MANY];
+    sereno_candidates *c = open_candidates(MANY);
+    rng r = {test_seed()};
+    for (int trial = 0; trial < 3000; trial++) {
+        if (trial % 10 == 0) shaped_logits(&r, rng_below(&r, 6), logits);
+        sereno_sampler s = {.temperature = temperatures[rng_below(&r, 4)],
+                            .top_k = ks[rng_below(&r, 9)],
+                            .top_p = top_ps[rng_below(&r, 4)],
+                            .min_p = min_ps[rng_below(&r, 3)],
+                            .seed = rng_u64(&r)};
+        /* Equal logits reach a share at an exact number of tokens, where rounding decides; this is away from it. */
+        if (s.top_p > 0 && s.top_p < 1) s.top_p -= 0.0001F * (float)(1 + rng_below(&r, 100)) + 0.00003F;
+        int32_t chosen = sereno_sample(&s, logits, trial, c), wanted = slow_choice(&s, logits, trial);
+        if (chosen != wanted) {
+            fail_msg("trial %d: %d instead of %d; temperature %g, top_k %d, top_p %g, min_p %g", trial, chosen, wanted,
+                     (double)s.temperature, s.top_k, (double)s.top_p, (double)s.min_p);
+        }
+    }
+    sereno_candidates_close(&c);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_greedy),        cmocka_unit_test(test_only_allowed_tokens),
         cmocka_unit_test(test_distribution),  cmocka_unit_test(test_bad_numbers),
         cmocka_unit_test(test_ranked),        cmocka_unit_test(test_ranked_is_what_would_be_chosen_next),
         cmocka_unit_test(test_ranked_greedy), cmocka_unit_test(test_check_names_the_range),
+        cmocka_unit_test(test_without_sorting),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
