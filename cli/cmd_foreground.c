@@ -347,7 +347,7 @@ static int run_profile(foreground_command *c) {
     if (!status && a->has_fps) c->profile.fps = a->fps;
     if (!status && a->has_cpu) {
         int cpu = a->cpu;
-        status = thread_apply_class(&(thread_class){SERENO_SCHED_NORMAL, &cpu, 1}, &c->err);
+        status = thread_pin(&cpu, 1, NULL, &c->err);
     }
     if (!status) status = open_signal(c);
     if (!status && a->hint) status = sereno_frame_hint_open(NULL, &c->hint, &c->err);

@@ -186,7 +186,9 @@ int governor_open_for(const governor_options *o, const draft_options *fixed, ser
     sereno_governor_params params = governor_beside(&o->params, fixed);
     int status = sereno_control_open(&out->control, target, draft, out->calibration, &params, err);
     /* A foreground that cooperates may come at any time; a system that lets none is no error. */
-    if (!status && sereno_frame_hint_watch(NULL, &out->hint, NULL) == SERENO_OK) out->control.hint = out->hint;
+    if (!status && sereno_frame_hint_watch(NULL, &out->hint, &out->not_hinted) == SERENO_OK) {
+        out->control.hint = out->hint;
+    }
     if (logs) {
         out->control.on_decision = on_decision;
         out->control.ctx = out;
@@ -287,4 +289,5 @@ void governor_note(const diagnostics *diag, const governor_options *o, const ope
          100 * share_of((double)s.mode_ns[most], whole), (unsigned long long)s.preemptions,
          (unsigned long long)s.sleeps, (double)s.sleep_ns / 1e6, (unsigned long long)s.holds, (double)s.hold_ns / 1e6,
          s.score_p50, s.score_p95);
+    if (!g->hint) note(diag, "no frame hints: %s", g->not_hinted.message);
 }

@@ -1,4 +1,5 @@
 """End-to-end tests of the programs as a user runs them: python3 tests/e2e/test_cli.py BUILD_DIR."""
+import errno
 import json
 import os
 import re
@@ -578,6 +579,37 @@ class Answers(Case):
             self.assertEqual(document["environment"]["sched"], name)
             if name != "idle":
                 self.assertTrue(document["environment"]["sched_effective"])
+
+    def test_a_refused_class_is_a_warning(self):
+        for error in (errno.EPERM, errno.EINVAL):
+            sandbox = {"before": support.refusing(*support.SCHEDULING, "perf_event_open", error=error)}
+            for name in ("idle", "batch", "normal"):
+                with self.subTest(error=error, name=name):
+                    result = self.run_tiny("-p", "hi", "-n", 2, "--sched", name, "--json", **sandbox)
+                    environment = self.document(result.out)["environment"]
+                    refused = name != "normal"  # which the process has anyway
+                    self.assertEqual(f"warning: the system refuses the {name} class" in result.err, refused, result.err)
+                    if refused:
+                        self.assertFalse(environment["sched_effective"])
+                        self.assertIn("the system refuses the class", environment["sched_note"])
+                    else:
+                        self.assertTrue(environment["sched_effective"])
+
+    def test_other_commands_go_on_without_the_class(self):
+        env = support.clean_environment(XDG_CACHE_HOME=self.folder())
+        sandbox = {"before": support.refusing(*support.SCHEDULING, "perf_event_open"), "env": env}
+        for command in (("calibrate", "--seconds", 1), ("sense", "--seconds", 0.5), ("check", "exactness", "--trials", 2),
+                        ("bench", "passes", "--batches", 1, "--repeats", 1, "--prefill", 0)):
+            with self.subTest(command):
+                result = self.sereno(*command, "-m", tiny_model(), **sandbox)
+                self.assertEqual(result.err.count("the system refuses the idle class"), 1, result.err)
+
+    def test_refused_cores(self):
+        """Only who asks for cores needs them."""
+        sandbox = {"before": support.refusing("sched_setaffinity")}
+        self.run_json("-p", "hi", "-n", 2, **sandbox)
+        result = self.run_tiny("-p", "hi", "-n", 2, "--cpu", min(os.sched_getaffinity(0)), code=1, **sandbox)
+        self.assertIn("cannot run on the cores asked for", result.err)
 
     def test_model_from_the_environment(self):
         env = support.clean_environment(SERENO_MODEL=tiny_model())
