@@ -307,6 +307,14 @@ def refusing(*names, error=errno.EPERM):
     return enter
 
 
+def closing(*fds):
+    """For execute: the program begins without these descriptors."""
+    def enter():
+        for fd in fds:
+            os.close(fd)
+    return enter
+
+
 # ---- Fakes ----
 
 def fake(folder, name, script):

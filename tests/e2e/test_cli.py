@@ -534,13 +534,55 @@ class Answers(Case):
         for arguments in (("run", "-p", "hi", "-n", 2, "-m", tiny_model()),
                           ("run", "-p", "hi", "-n", 2, "--json", "-m", tiny_model()),
                           ("inspect", tiny_model()), ("inspect", "--json", tiny_model()),
-                          ("tokenize", "hi", "-m", tiny_model()),
+                          ("tokenize", "hi", "-m", tiny_model()), ("--version",), ("--help",), ("run", "--help"),
                           ("convert", "-m", tiny_model(), "--type", "f16", "-o", self.folder() / "out.gguf")):
             with self.subTest(arguments), open("/dev/full", "w") as full:
                 done = subprocess.run([support.sereno_path(), *map(str, arguments)], stdout=full,
                                       stderr=subprocess.PIPE, env=support.clean_environment(), text=True)
                 self.assertEqual(done.returncode, 1, done.stderr)
                 self.assertIn("No space left", done.stderr)
+
+    def test_without_standard_input(self):
+        """What is opened is not taken for it: the user has said nothing."""
+        result = self.run_tiny("-i", "-n", 3, before=support.closing(0))
+        self.assertEqual((result.out, result.err), ("", ""))
+        empty, missing = (self.run_tiny("-f", "-", "-n", 3, "-s", 7, **how) for how in ({}, {"before": support.closing(0)}))
+        self.assertEqual(missing.out, empty.out)
+
+    def test_without_standard_output(self):
+        """Nothing that is opened is taken for it, and what is lost is an error."""
+        folder = self.folder()
+        for fds in ((1,), (0, 1), (1, 2), (0, 1, 2)):
+            trace, decisions, log = folder / "t.json", folder / "d", folder / "log"
+            for path in (trace, decisions, log):
+                path.unlink(missing_ok=True)
+            result = self.run_tiny("-p", "hi", "-n", 3, "-v", "--trace", trace, "--decisions", decisions, "--log-file", log,
+                                   code=1, before=support.closing(*fds))
+            self.assertEqual((result.out, result.err), ("", ""))
+            self.assertIn("sereno run: cannot write the output: Bad file descriptor\n", log.read_text())
+            json.loads(trace.read_text())
+            for line in decisions.read_text().splitlines():
+                self.assertRegex(line, r"^\d+ ")
+
+    def test_without_standard_error(self):
+        decisions = self.folder() / "d"
+        with_it = self.run_tiny("-p", "hi", "-n", 3, "-s", 7)
+        result = self.run_tiny("-p", "hi", "-n", 3, "-s", 7, "-v", "--decisions", decisions, before=support.closing(2))
+        self.assertEqual((result.out, result.err), (with_it.out, ""))
+        for line in decisions.read_text().splitlines():
+            self.assertRegex(line, r"^\d+ ")
+
+    def test_files_without_any_standard_one(self):
+        folder = self.folder()
+        for fds in ((), (0, 1, 2)):
+            name = folder / f"random-{len(fds)}.gguf"
+            self.execute(Places.build / "make-random-model", "tiny", "f16", name, before=support.closing(*fds))
+            self.assertEqual(name.read_bytes(), (folder / "random-0.gguf").read_bytes())
+        log = folder / "log"
+        self.sereno("convert", "-m", tiny_model(), "--type", "f16", "-o", folder / "out.gguf", "--log-file", log, code=1,
+                    before=support.closing(0, 1, 2))
+        self.sereno("convert", "-m", tiny_model(), "--type", "f16", "-o", folder / "usual.gguf")
+        self.assertEqual((folder / "out.gguf").read_bytes(), (folder / "usual.gguf").read_bytes())
 
     def test_isa(self):
         document = self.run_json("-p", "hi", "-n", 2, env=support.clean_environment(SERENO_ISA="portable"))
