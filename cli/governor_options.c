@@ -8,6 +8,7 @@
 #include "errors.h"
 #include "folder.h"
 #include "ini.h"
+#include "number.h"
 #include "output_file.h"
 
 const char *const policy_names[] = {"throughput", "balanced", "ui-first", NULL};
@@ -28,9 +29,9 @@ bool governor_help(const governor_options *o) {
          "configuration file. Policy throughput does not govern.\n");
     for (const sereno_governor_key *k = sereno_governor_keys(); k->name; k++) {
         char text[512];
-        snprintf(text, sizeof text, "%s%s%.10g to %.10g; balanced %.10g, ui-first %.10g: %s", k->unit,
-                 *k->unit ? ", " : "", k->low, k->high, k->defaults[SERENO_POLICY_BALANCED],
-                 k->defaults[SERENO_POLICY_UI_FIRST], k->about);
+        number_format(text, sizeof text, "%s%s%.10g to %.10g; balanced %.10g, ui-first %.10g: %s", k->unit,
+                      *k->unit ? ", " : "", k->low, k->high, k->defaults[SERENO_POLICY_BALANCED],
+                      k->defaults[SERENO_POLICY_UI_FIRST], k->about);
         options_explain(k->name, NULL, text);
     }
     return true;

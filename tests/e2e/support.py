@@ -278,6 +278,17 @@ def without_frame_memory(case):
     case.addCleanup(restore)
 
 
+# ---- A host's locale ----
+
+def comma_environment(**changes):
+    """A program with this environment asks for a locale whose numbers have a comma, as a host of the library may."""
+    locales = Places.build / "locales"
+    # Sanitizers want to be the first library.
+    options = ":".join(filter(None, (os.environ.get("ASAN_OPTIONS"), "verify_asan_link_order=0")))
+    return clean_environment(LD_PRELOAD=locales / "ask_for_locale.so", LOCPATH=locales, LC_ALL="de_DE.UTF-8",
+                             ASAN_OPTIONS=options, **changes)
+
+
 # ---- A system that refuses ----
 
 # Numbers of system calls, which Python does not know.

@@ -653,6 +653,42 @@ class Answers(Case):
         result = self.run_tiny("-p", "hi", "-n", 2, "--cpu", min(os.sched_getaffinity(0)), code=1, **sandbox)
         self.assertIn("cannot run on the cores asked for", result.err)
 
+    def test_a_locale_with_a_comma(self):
+        """In a host that has one, options, settings and files are read and written as ever."""
+        folder = self.folder()
+        config, trace, decisions = folder / "sereno.ini", folder / "trace", folder / "decisions"
+        config.write_text("[governor]\nburst_off = 0.25\n")
+        arguments = ("-p", "hi", "-n", 8, "-s", 7, "--temp", "0.7", "--top-p", "0.875", "--gov", "burst_on=0.75",
+                     "--config", config, "--trace", trace, "--decisions", decisions)
+        caches = [folder / "plain", folder / "comma"]
+        plain, comma = support.clean_environment, support.comma_environment
+        documents = [self.run_json(*arguments, env=plain(XDG_CACHE_HOME=caches[0])),
+                     self.run_json(*arguments, env=comma(XDG_CACHE_HOME=caches[1]))]
+        for key in ("text", "tokens", "settings"):
+            self.assertEqual(documents[1][key], documents[0][key])
+        self.assertEqual(documents[1]["settings"]["governor"], {"burst_on": 0.75, "burst_off": 0.25})
+        counters = [e["args"] for e in json.loads(trace.read_text())["traceEvents"] if e["ph"] == "C"]
+        self.assertTrue(counters)
+        for line in decisions.read_text().splitlines():
+            self.assertRegex(line, r"^\d+ \w+ -> \w+ [01] \d+ \d+ \d+\.\d{3}( abandon)?( hold)?$")
+        for cache, other in zip(caches, (comma, plain)):  # what one has written the other reads
+            own = comma if other is plain else plain
+            self.sereno("calibrate", "-m", tiny_model(), "--seconds", 1, env=own(XDG_CACHE_HOME=cache))
+            files = {path: path.read_bytes() for path in cache.rglob("*") if path.is_file()}
+            self.assertEqual(len(files), 2, files)  # a timing and a calibration
+            document = self.run_json(*arguments, env=other(XDG_CACHE_HOME=cache))
+            self.assertTrue(document["governor"]["calibrated"])
+            self.assertEqual({path: path.read_bytes() for path in cache.rglob("*") if path.is_file()}, files)
+
+    def test_other_commands_in_a_locale_with_a_comma(self):
+        env = support.comma_environment()
+        lines = self.sereno("foreground", "reader-1", "--seconds", "0.1", "--json", env=env).out.splitlines()
+        self.assertIn("latency_ns", json.loads(lines[1]))
+        result = self.sereno("bench", "decode", "-m", tiny_model(), "-n", 4, "--repeats", 1, "--json", "--strategies",
+                             "plain,spec:draft=ngram", "--synthetic-acceptance", "0.7,0.65:ngram=0.35", env=env)
+        self.assertTrue(self.document(result.out)["cells"])
+        self.assertIn("0,7", self.sereno("bench", "reaction", "--curve", "0,7", "-m", "/none", env=env, code=2).err)
+
     def test_model_from_the_environment(self):
         env = support.clean_environment(SERENO_MODEL=tiny_model())
         self.sereno("run", "-p", "hi", "-n", 2, env=env)
