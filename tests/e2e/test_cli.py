@@ -1267,7 +1267,7 @@ os.execvp("sleep", ["sleep", "1000"])
 # ---- tools/setup ----
 
 class Setup(Case):
-    BUILD_TOOLS = ("cc", "make", "cmake", "git", "pkg-config", "python3")
+    BUILD_TOOLS = ("cc", "make", "cmake", "git", "pkg-config", "python3", "localedef")
     LINT_TOOLS = ("clang-format", "clang-tidy", "cppcheck")
     PEERS_TOOLS = ("c++",)
 
