@@ -18,7 +18,7 @@ typedef struct bench_command {
     sereno_error err;
     progress_bar bar;
     const char *activity; /* what the progress bar says; bench_begin: "measuring" */
-    bool measuring;
+    bool measuring, has_class;
     atomic_bool cancel;
 } bench_command;
 

@@ -54,6 +54,8 @@ bool bench_on_load(void *ctx, uint64_t done, uint64_t total) {
 sereno_engine_options bench_engine_options(bench_command *b, const machine_options *machine,
                                            const sereno_model *model) {
     sereno_engine_options o = sereno_engine_defaults(model);
+    if (!b->has_class) machine_take_class(machine, &b->diag); /* one warning is enough */
+    b->has_class = true;
     machine_apply(machine, &o);
     o.isa = machine_isa(NULL);
     o.progress = bench_on_load;

@@ -140,8 +140,7 @@ static int place(corun_bench *c) {
                        c->cpus[i]);
     }
     /* This process and what it starts keep off the foreground's core, too. */
-    thread_class away = {.sched = SERENO_SCHED_NORMAL, .cpus = c->cpus, .n_cpus = c->n_cpus};
-    return thread_apply_class(&away, err);
+    return thread_pin(c->cpus, c->n_cpus, NULL, err);
 }
 
 static void make_requests(corun_bench *c) {

@@ -113,7 +113,7 @@ static void print_table(const passes_result *r, const passes_arguments *a, const
 static int measure(bench_command *b, const passes_arguments *a, sereno_model *model) {
     passes_options o = {
         .model = model,
-        .engine = sereno_engine_defaults(model),
+        .engine = bench_engine_options(b, &a->machine, model),
         .context = a->context,
         .n_batches = a->batches.n,
         .repeats = a->repeats,
@@ -122,12 +122,9 @@ static int measure(bench_command *b, const passes_arguments *a, sereno_model *mo
         .buffer_bytes = (size_t)a->buffer_mib << 20,
         .watch = bench_watch_of(b),
     };
-    machine_apply(&a->machine, &o.engine);
     o.engine.isa = machine_isa(a->isa);
     if (a->prefetch >= 0) o.engine.prefetch_bytes = (uint32_t)a->prefetch;
     if (a->prefetch_next >= 0) o.engine.prefetch_next_bytes = (uint32_t)a->prefetch_next;
-    o.engine.progress = bench_on_load;
-    o.engine.progress_ctx = b;
     for (int i = 0; i < a->batches.n; i++) {
         o.batches[i] = a->batches.values[i];
     }
@@ -137,7 +134,7 @@ static int measure(bench_command *b, const passes_arguments *a, sereno_model *mo
     if (!code && a->common.json) print_document(&result, a, sereno_model_describe(model));
     else if (!code) print_table(&result, a, sereno_model_describe(model));
     const char *why;
-    if (!code && !machine_sched_effective(&a->machine, &why)) {
+    if (!code && !machine_sched_effective(&a->machine, &result.info, &why)) {
         note(&b->diag, "the %s class is limited: %s", sched_names[a->machine.sched], why);
     }
     passes_result_free(&result);

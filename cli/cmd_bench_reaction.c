@@ -13,6 +13,7 @@
 #include "errors.h"
 #include "governor_options.h"
 #include "machine_options.h"
+#include "number.h"
 #include "sampler_options.h"
 
 enum { CURVE_MAX = 16, CPUS_TEXT_MAX = 6 * CPUS_MAX };
@@ -207,7 +208,7 @@ static int read_curve(const command_line *cl, reaction_bench *r) {
     const char *at = a->curve;
     for (r->n_points = 0; r->n_points < CURVE_MAX; at++) {
         char *end;
-        double value = strtod(at, &end);
+        double value = number_parse(at, &end);
         if (end == at || !(value > 0 && value <= 2)) break;
         r->points[r->n_points++].burst_on = value;
         at = end;

@@ -12,6 +12,7 @@
 #include "frame_loop.h"
 #include "histogram.h"
 #include "interrupt.h"
+#include "number.h"
 #include "scene.h"
 #include "sereno/frame_hint.h"
 #include "shared_page.h"
@@ -262,8 +263,8 @@ static void describe_tuning(char *out, size_t size, double jank) {
     struct tm day;
     if (gmtime_r(&now, &day)) strftime(date, sizeof date, "%Y-%m-%d", &day);
     cpu_name(cpu, sizeof cpu);
-    snprintf(out, size, "Tuned on %s to this machine (%s): %.1f %% of frames janky with nothing beside it.", date, cpu,
-             100 * jank);
+    number_format(out, size, "Tuned on %s to this machine (%s): %.1f %% of frames janky with nothing beside it.", date,
+                  cpu, 100 * jank);
 }
 
 static int save_tuned(foreground_command *c, const tuning *t, const tune_result *result) {
@@ -350,7 +351,7 @@ static int run_profile(foreground_command *c) {
     if (!status && a->has_fps) c->profile.fps = a->fps;
     if (!status && a->has_cpu) {
         int cpu = a->cpu;
-        status = thread_apply_class(&(thread_class){SERENO_SCHED_NORMAL, &cpu, 1}, &c->err);
+        status = thread_pin(&cpu, 1, NULL, &c->err);
     }
     if (!status) status = open_signal(c);
     if (!status && a->hint) status = sereno_frame_hint_open(NULL, &c->hint, &c->err);
@@ -378,7 +379,7 @@ static int check_tune(const command_line *cl, foreground_arguments *a) {
     if (!a->tune) return 0;
     const char *number = a->tune + sizeof key - 1;
     char *end = NULL;
-    double percent = strncmp(a->tune, key, sizeof key - 1) == 0 ? strtod(number, &end) : NAN;
+    double percent = strncmp(a->tune, key, sizeof key - 1) == 0 ? number_parse(number, &end) : NAN;
     if (!end || end == number || (*end && strcmp(end, "%") != 0) || isnan(percent)) {
         return usage_error(cl, "--tune is '%s'; native-jank=PERCENT is needed", a->tune);
     }

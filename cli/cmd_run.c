@@ -156,6 +156,7 @@ static int load(run *r) {
     e.isa = machine_isa(NULL);
     e.progress = on_load;
     e.progress_ctx = r;
+    machine_take_class(&o->machine, &r->diag);
     progress_begin(&r->bar, "loading", !o->common.json);
     status = sereno_engine_open(r->model, &e, &r->engine, &r->err);
     progress_end(&r->bar);
@@ -278,9 +279,10 @@ static void report_json(const run *r, const sereno_generation *g) {
     const double mib = 1 << 20;
     const sereno_engine_info *draft = r->draft.engine ? r->draft.engine->ops->info(r->draft.engine) : NULL;
     double draft_mib = draft ? (double)(draft->weight_bytes + draft->kv_bytes) / mib : 0;
+    uint64_t rss = procfs_rss_bytes(); /* 0: not known */
     json_t *memory =
-        json_pack("{s:f, s:f, s:f, s:f}", "weights_mib", (double)info->weight_bytes / mib, "draft_mib", draft_mib,
-                  "kv_mib", (double)info->kv_bytes / mib, "rss_mib", (double)procfs_rss_bytes() / mib);
+        json_pack("{s:f, s:f, s:f, s:o}", "weights_mib", (double)info->weight_bytes / mib, "draft_mib", draft_mib,
+                  "kv_mib", (double)info->kv_bytes / mib, "rss_mib", rss ? json_real((double)rss / mib) : json_null());
     const char *origin = sereno_model_describe(r->model)->origin;
     print_json(json_pack("{s:i, s:s%, s:o, s:i, s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema_version",
                          SCHEMA_VERSION, "text", g->text.data ? g->text.data : "", g->text.size, "tokens", tokens,
@@ -307,7 +309,7 @@ static void report_text(const run *r, const sereno_generation *g) {
     fprintf(to, " | seed %" PRIu64 "]\n", r->options->sampler.seed);
     if (!r->options->common.verbose) return;
     const char *why;
-    if (!machine_sched_effective(&r->options->machine, &why))
+    if (!machine_sched_effective(&r->options->machine, r->engine->ops->info(r->engine), &why))
         note(&r->diag, "the %s class is limited: %s", sched_names[r->options->machine.sched], why);
     if (r->draft.engine && g->speculation.drafted == 0) {
         note(&r->diag, "the draft did not run: by what is known it would have cost more than it brings");

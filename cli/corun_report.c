@@ -7,6 +7,7 @@
 #include "corun_stats.h"
 #include "draft_options.h"
 #include "errors.h"
+#include "number.h"
 #include "support.h"
 #include "utf8.h"
 
@@ -173,8 +174,8 @@ enum { NAME_COLUMNS = 20, INTERVAL_COLUMNS = 17, QUANTILE_COLUMNS = 9 };
 static const char *short_number(double value, char out[NUMBER_MAX]) {
     int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
     if (isnan(value)) snprintf(out, NUMBER_MAX, "-");
-    else if (value < 99999.5) snprintf(out, NUMBER_MAX, "%.*f", decimals, value);
-    else snprintf(out, NUMBER_MAX, "%.0e", value); /* "inf" too */
+    else if (value < 99999.5) number_format(out, NUMBER_MAX, "%.*f", decimals, value);
+    else number_format(out, NUMBER_MAX, "%.0e", value); /* "inf" too */
     return out;
 }
 

@@ -2,6 +2,8 @@
 
 #include <inttypes.h>
 
+#include "number.h"
+
 int decisions_open(decisions *d, const char *path, sereno_error *err) {
     *d = (decisions){0};
     return stream_file_open(&d->file, path, err);
@@ -24,8 +26,8 @@ void decisions_add(decisions *d, const sereno_event *e, const sereno_decision *d
     d->begun = true;
     d->last = *decision;
     uint64_t time_us = e->now_ns > d->start_ns ? (e->now_ns - d->start_ns) / 1000 : 0;
-    fprintf(d->file.to, "%" PRIu64 " %s -> %s %d %d %u %.3f%s%s\n", time_us, sereno_event_name(e->kind),
-            sereno_mode_name(decision->mode), decision->bounds.may_draft, (int)decision->bounds.batch_min,
-            (unsigned)decision->sleep_us, (double)decision->score, decision->abandon ? " abandon" : "",
-            decision->hold ? " hold" : "");
+    number_print(d->file.to, "%" PRIu64 " %s -> %s %d %d %u %.3f%s%s\n", time_us, sereno_event_name(e->kind),
+                 sereno_mode_name(decision->mode), decision->bounds.may_draft, (int)decision->bounds.batch_min,
+                 (unsigned)decision->sleep_us, (double)decision->score, decision->abandon ? " abandon" : "",
+                 decision->hold ? " hold" : "");
 }

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "number.h"
+
 int strategy_bad_value(const command_line *cl, const strategy *s, const char *key, const char *value,
                        const char *allowed) {
     return usage_error(cl, "strategy '%s': %s is '%s'; %s is needed", s->name, key, value, allowed);
@@ -10,7 +12,7 @@ int strategy_bad_value(const command_line *cl, const strategy *s, const char *ke
 
 bool parse_number(const char *text, double low, double high, double *out) {
     char *end;
-    *out = strtod(text, &end);
+    *out = number_parse(text, &end);
     return end != text && !*end && *out >= low && *out <= high;
 }
 
@@ -157,7 +159,7 @@ int synthetic_parse(const command_line *cl, const char *text, synthetic_acceptan
     const char *at = text;
     for (;;) {
         char *end;
-        double rate = strtod(at, &end);
+        double rate = number_parse(at, &end);
         if (end == at || !(rate >= 0 && rate <= 1) || out->n_rates == SYNTHETIC_RATES_MAX) break;
         out->rate[out->n_rates++] = (float)rate;
         at = end;

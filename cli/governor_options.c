@@ -8,6 +8,7 @@
 #include "errors.h"
 #include "folder.h"
 #include "ini.h"
+#include "number.h"
 #include "output_file.h"
 
 const char *const policy_names[] = {"throughput", "balanced", "ui-first", NULL};
@@ -28,9 +29,9 @@ bool governor_help(const governor_options *o) {
          "configuration file. Policy throughput does not govern.\n");
     for (const sereno_governor_key *k = sereno_governor_keys(); k->name; k++) {
         char text[512];
-        snprintf(text, sizeof text, "%s%s%.10g to %.10g; balanced %.10g, ui-first %.10g: %s", k->unit,
-                 *k->unit ? ", " : "", k->low, k->high, k->defaults[SERENO_POLICY_BALANCED],
-                 k->defaults[SERENO_POLICY_UI_FIRST], k->about);
+        number_format(text, sizeof text, "%s%s%.10g to %.10g; balanced %.10g, ui-first %.10g: %s", k->unit,
+                      *k->unit ? ", " : "", k->low, k->high, k->defaults[SERENO_POLICY_BALANCED],
+                      k->defaults[SERENO_POLICY_UI_FIRST], k->about);
         options_explain(k->name, NULL, text);
     }
     return true;
@@ -186,7 +187,9 @@ int governor_open_for(const governor_options *o, const draft_options *fixed, ser
     sereno_governor_params params = governor_beside(&o->params, fixed);
     int status = sereno_control_open(&out->control, target, draft, out->calibration, &params, err);
     /* A foreground that cooperates may come at any time; a system that lets none is no error. */
-    if (!status && sereno_frame_hint_watch(NULL, &out->hint, NULL) == SERENO_OK) out->control.hint = out->hint;
+    if (!status && sereno_frame_hint_watch(NULL, &out->hint, &out->not_hinted) == SERENO_OK) {
+        out->control.hint = out->hint;
+    }
     if (logs) {
         out->control.on_decision = on_decision;
         out->control.ctx = out;
@@ -287,4 +290,5 @@ void governor_note(const diagnostics *diag, const governor_options *o, const ope
          100 * share_of((double)s.mode_ns[most], whole), (unsigned long long)s.preemptions,
          (unsigned long long)s.sleeps, (double)s.sleep_ns / 1e6, (unsigned long long)s.holds, (double)s.hold_ns / 1e6,
          s.score_p50, s.score_p95);
+    if (!g->hint) note(diag, "no frame hints: %s", g->not_hinted.message);
 }

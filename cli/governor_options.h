@@ -62,6 +62,7 @@ typedef struct opened_governor {
     sereno_calibration *calibration; /* NULL: it learns as it goes */
     sereno_error not_calibrated;     /* why one that is kept is not used; code 0: nothing to say */
     sereno_frame_hint *hint;         /* NULL: this system shares no memory */
+    sereno_error not_hinted;         /* and says why */
     sereno_control control;          /* its governor NULL: nobody governs */
     trace trace;
     decisions decisions;

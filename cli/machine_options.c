@@ -87,16 +87,22 @@ static bool has_low_session(void) {
     return session_is_own() && procfs_autogroup_nice(&nice_value) && nice_value == AUTOGROUP_NICE_MAX;
 }
 
-bool machine_sched_effective(const machine_options *m, const char **why) {
-    sereno_sched wanted = (sereno_sched)m->sched, got;
-    int nice_value;
+void machine_take_class(const machine_options *m, const diagnostics *d) {
+    if (thread_take_class((sereno_sched)m->sched)) return;
+    warn(
+        d,
+        "the system refuses the %s class (a sandbox may, or rights are missing): compute threads run in the class that "
+        "the program was started in",
+        sched_names[m->sched]);
+}
+
+bool machine_sched_effective(const machine_options *m, const sereno_engine_info *info, const char **why) {
     *why = NULL;
-    /* The owner is this thread; members took the class when they started, or opening would have failed. */
-    if (!thread_read_class(thread_id(), &got, &nice_value) || got != wanted) {
-        *why = "the system did not take the class";
+    if (!info->sched_taken) {
+        *why = "the system refuses the class: compute threads run in the one that the program was started in";
         return false;
     }
-    if (wanted == SERENO_SCHED_IDLE && procfs_autogroup_enabled() && !has_low_session()) {
+    if (m->sched == SERENO_SCHED_IDLE && procfs_autogroup_enabled() && !has_low_session()) {
         *why = "the kernel shares cores between sessions before it looks at classes (sched_autogroup_enabled), so idle "
                "yields only within its session; 'sereno run --own-session' runs in a session of the least weight, "
                "'echo 19 > /proc/self/autogroup' in a shell lowers all that the shell runs, and 'sysctl "
@@ -110,7 +116,7 @@ json_t *json_environment(const machine_options *m, const sereno_engine_info *inf
     char cpu[128];
     const char *why;
     cpu_name(cpu, sizeof cpu);
-    bool effective = machine_sched_effective(m, &why);
+    bool effective = machine_sched_effective(m, info, &why);
     return json_pack("{s:s, s:i, s:i, s:s, s:b, s:s?, s:b, s:s?, s:s, s:i, s:s}", "isa", info->isa, "activation_bits",
                      info->activation_bits, "threads", info->n_threads, "sched", sched_names[m->sched],
                      "sched_effective", effective, "sched_note", why, "own_session", session_is_own(), "cpus", m->cpus,

@@ -6,6 +6,7 @@
 
 #include "options.h"
 #include "sereno/engine.h"
+#include "support.h"
 
 enum { CPUS_MAX = 256 };
 
@@ -51,11 +52,15 @@ const char *machine_timing_folder(const machine_options *machine);
 /* Kernels to use: the option (NULL: not given), else $SERENO_ISA, else NULL. */
 const char *machine_isa(const char *option);
 
-/* Whether this thread has the class asked for, and whether that holds beyond this session, because there is nothing
- * beyond it for the kernel or because it has the least weight; *why where not. */
-bool machine_sched_effective(const machine_options *machine, const char **why);
+/* Gives this thread the class before an engine is opened, which would take it last: loading is background work, too.
+ * Warns where the system refuses it. */
+void machine_take_class(const machine_options *machine, const diagnostics *d);
 
-/* What a model ran on. Call it on the engine's owner. */
+/* Whether an engine has the class asked for, and whether that holds beyond this session, because there is nothing
+ * beyond it for the kernel or because it has the least weight; *why where not. */
+bool machine_sched_effective(const machine_options *machine, const sereno_engine_info *info, const char **why);
+
+/* What a model ran on. */
 json_t *json_environment(const machine_options *machine, const sereno_engine_info *info);
 
 #endif

@@ -4,6 +4,8 @@
 
 #include "command.h"
 #include "sereno/api.h"
+#include "standard_files.h"
+#include "support.h"
 
 static const command commands[] = {
     {"run", "answer a prompt, or chat", cmd_run},
@@ -21,9 +23,10 @@ static const command commands[] = {
 int main(int argc, char **argv) {
     static const command_group sereno = {"sereno", "a language model in the background, not felt by what is in front",
                                          commands, "; sereno --version prints the version"};
-    if (argc > 1 && strcmp(argv[1], "--version") == 0) {
-        printf("sereno %s\n", sereno_version());
-        return 0;
-    }
-    return command_dispatch(&sereno, argc - 1, argv + 1);
+    if (!standard_files_hold()) return EXIT_FAILED;
+    int code = 0;
+    if (argc > 1 && strcmp(argv[1], "--version") == 0) printf("sereno %s\n", sereno_version());
+    else code = command_dispatch(&sereno, argc - 1, argv + 1);
+    const diagnostics d = {.to = stderr, .command = "sereno"};
+    return code ? code : finish_output(&d, code); /* of what does not look itself, as help */
 }

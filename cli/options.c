@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "errors.h"
+#include "number.h"
 
 enum { HELP_INDENT = 30, HELP_WIDTH = 100 };
 
@@ -85,7 +86,7 @@ static const option *find_option(const command_line *cl, const char *name, size_
 static int set_number(const command_line *cl, const option *o, const char *name, const char *text) {
     char *end;
     errno = 0;
-    double value = o->kind == OPTION_INT ? (double)strtoll(text, &end, 10) : strtod(text, &end);
+    double value = o->kind == OPTION_INT ? (double)strtoll(text, &end, 10) : number_parse(text, &end);
     if (end == text || *end || errno == ERANGE || isnan(value)) {
         return usage_error(cl, "%s needs a number, not '%s'", name, text);
     }

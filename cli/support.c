@@ -8,6 +8,7 @@
 
 #include "errors.h"
 #include "interrupt.h"
+#include "number.h"
 #include "sereno/clock.h"
 #include "sereno/engine.h"
 #include "utf8.h"
@@ -159,8 +160,8 @@ json_t *json_number(double value) {
 
 json_t *json_float(float value) {
     char text[32];
-    snprintf(text, sizeof text, "%.7g", (double)value);
-    return json_number(strtod(text, NULL));
+    number_format(text, sizeof text, "%.7g", (double)value);
+    return json_number(number_parse(text, NULL));
 }
 
 int finish_output(const diagnostics *d, int code) {

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "number.h"
 #include "support.h"
 
 /* Tracks are threads of one process, in this order. */
@@ -42,8 +43,8 @@ static void add_slice(trace *t, track track, const char *name, uint64_t begin_ns
 
 static void add_counter(trace *t, const char *name, uint64_t now_ns, double value) {
     uint64_t now = since_start(t, now_ns);
-    fprintf(t->file.to, ",\n{\"ph\":\"C\",\"pid\":1,\"ts\":" TIME_FORMAT ",\"name\":\"%s\",\"args\":{\"%s\":%g}}",
-            TIME_OF(now), name, name, value);
+    number_print(t->file.to, ",\n{\"ph\":\"C\",\"pid\":1,\"ts\":" TIME_FORMAT ",\"name\":\"%s\",\"args\":{\"%s\":%g}}",
+                 TIME_OF(now), name, name, value);
 }
 
 int trace_open(trace *t, const char *path, sereno_error *err) {

@@ -14,6 +14,7 @@
 #include "output_file.h"
 #include "rng.h"
 #include "spelling.h"
+#include "standard_files.h"
 #include "utf8.h"
 
 typedef struct shape {
@@ -310,6 +311,7 @@ static int usage(void) {
 }
 
 int main(int argc, char **argv) {
+    if (!standard_files_hold()) return 1;
     const shape *s = NULL;
     int type = -1;
     for (size_t i = 0; argc >= 4 && i < sizeof shapes / sizeof *shapes; i++) {

@@ -107,6 +107,9 @@ typedef struct sereno_engine_info {
     const void *stream;
     uint64_t stream_bytes;
     uint64_t kv_bytes; /* address space of the KV cache; memory is taken as it fills */
+    /* The system gave every compute thread the class and nice value asked for. False: it refused (a sandbox may, and
+     * who is not allowed to leave a lower class); then they run as the thread that opened the engine did. */
+    bool sched_taken;
 } sereno_engine_info;
 
 typedef struct sereno_engine sereno_engine;
@@ -163,6 +166,9 @@ typedef struct sereno_engine_options {
     sereno_sched sched;
     const int *cpus; /* cores for the compute threads (borrowed while opening); n_cpus 0: any */
     int n_cpus;
+    /* sched and cpus are for the other compute threads alone: the calling thread stays as it is, because it has other
+     * things to do than to own an engine. It works in passes as the others do. */
+    bool keep_owner;
     uint32_t subgraph_us_max;  /* plans are cut so that a subgraph takes about this or less; 50 .. 1000000 */
     uint32_t spin_us_max;      /* how long an idle compute thread spins before it parks; 0 .. 10000 */
     const sereno_clock *clock; /* for boundaries; NULL: the machine's */
@@ -184,7 +190,8 @@ typedef struct sereno_engine_options {
     bool (*progress)(void *ctx, uint64_t done, uint64_t total);
     void *progress_ctx;
     /* Another native engine of the same owner, whose compute threads this one uses instead of its own (n_threads,
-     * sched, cpus and spin_us_max are then that one's); it must be closed after this one. NULL: own threads. */
+     * sched, cpus, keep_owner and spin_us_max are then that one's); it must be closed after this one. NULL: own
+     * threads. */
     sereno_engine *threads_of;
 } sereno_engine_options;
 
@@ -192,8 +199,11 @@ typedef struct sereno_engine_options {
 SERENO_API sereno_engine_options sereno_engine_defaults(const sereno_model *model);
 
 /*
- * The native engine. The calling thread becomes its owner and takes the scheduling class, for good.
- * The model must stay open until the engine is closed. On failure *out is NULL.
+ * The native engine. The calling thread becomes its owner. Unless it keeps what it is (keep_owner), it runs on `cpus`
+ * alone until the engine is closed, with precise timers, and takes the scheduling class: last, when all is open, so
+ * that a failure changes nothing; and for good, because the system lets no one without rights go back. Where it refuses
+ * the class there is no error (sereno_engine_info.sched_taken). SERENO_ERR_INVALID, SERENO_ERR_SYSTEM: it refuses the
+ * cores. The model must stay open until the engine is closed. On failure *out is NULL.
  */
 SERENO_API int sereno_engine_open(const sereno_model *model, const sereno_engine_options *options, sereno_engine **out,
                                   sereno_error *err);
@@ -222,7 +232,8 @@ SERENO_API int sereno_engine_open_self_draft(sereno_engine *target, sereno_self_
                                              bool (*progress)(void *ctx, uint64_t done, uint64_t total),
                                              void *progress_ctx, sereno_engine **out, sereno_error *err);
 
-/* Closes any engine and nulls; NULL is fine. */
+/* Closes any engine and nulls; NULL is fine. A native one's owner may run again where it could before (unless it was
+ * moved since); its class stays. */
 SERENO_API void sereno_engine_close(sereno_engine **engine);
 
 #endif

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "number.h"
 #include "utf8.h"
 
 int err_set(sereno_error *err, int code, const char *format, ...) {
@@ -12,7 +13,7 @@ int err_set(sereno_error *err, int code, const char *format, ...) {
         char message[sizeof err->message]; /* apart: the arguments may be the error's present message */
         va_list args;
         va_start(args, format);
-        vsnprintf(message, sizeof message, format, args);
+        number_vformat(message, sizeof message, format, args);
         va_end(args);
         utf8_make_printable(message); /* names out of files may hold anything */
         memcpy(err->message, message, strlen(message) + 1);

@@ -54,9 +54,12 @@ static int open_parts(const background *b, opened *o, sereno_error *err) {
                        "asks for",
                        s->name);
     }
+    if (!thread_take_class(s->kind->sched)) { /* others go on without it; what is compared here would be mislabelled */
+        return err_set(err, SERENO_ERR_SYSTEM, "the system refuses the scheduling class that strategy '%s' asks for",
+                       s->name);
+    }
     if (s->kind->load == LOAD_ENGINE) return b->wiring->open(b->wiring->ctx, b->first, &o->engine, err);
-    thread_class class = {.sched = s->kind->sched, .cpus = b->wiring->cpus, .n_cpus = b->wiring->n_cpus};
-    int status = thread_apply_class(&class, err);
+    int status = thread_pin(b->wiring->cpus, b->wiring->n_cpus, NULL, err);
     return !status && s->kind->load == LOAD_PEER ? peer_open(s->url, &o->peer, err) : status;
 }
 

@@ -156,6 +156,7 @@ int bench_kernels(const kernels_options *o, kernels_result *out, sereno_error *e
     }
     if (!status) status = open_cells(&s, err);
     if (!status) status = team_open(&t, &s.team, err);
+    if (!status) team_take_class(s.team);
     for (int i = 0; i < o->n_types * o->n_shapes && !status; i++) {
         tensor_type type = o->types[i / o->n_shapes];
         kernels_shape shape = o->shapes[i % o->n_shapes];

@@ -138,6 +138,7 @@ static int read_with(const memory_options *o, const kernels *k, const region *bu
     uint64_t repeats = (uint64_t)o->repeats;
     team_options t = {.n_threads = n, .sched = SERENO_SCHED_NORMAL, .spin_us_max = SPIN_US};
     int status = team_open(&t, &team, err);
+    if (!status) team_take_class(team);
     for (int i = 0; i < o->repeats && !status; i++) {
         memory_read_once(team, k, buffer, rates);
         watch_progress(&o->watch, repeats * (uint64_t)(n - 1) + (uint64_t)i + 1, repeats * (uint64_t)o->n_threads);

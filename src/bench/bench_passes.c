@@ -94,6 +94,7 @@ static int open_limit(state *s, sereno_error *err) {
     const native_engine *e = native_of(s);
     team_options alone = {.n_threads = 1, .sched = s->options->engine.sched};
     int status = team_open(&alone, &s->single, err);
+    if (!status) team_take_class(s->single);
     int n = (int)e->model->info.n_layers * WEIGHT_MATRICES + 1;
     for (int i = 0; i < n && !status; i++) {
         status = open_kernel(s, matrix_of(&e->weights, e->model->info.n_layers, i), err);

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "errors.h"
-#include "futex.h"
 #include "kernels.h"
 #include "probe.h"
 #include "region.h"
@@ -104,11 +103,11 @@ static void stream_window(streamer *s, sense_window *w, double duty, uint64_t be
 static void *stream(void *arg) {
     streamer *s = arg;
     const int *cpu = &s->options->foreground_cpu;
-    thread_class class = {.sched = SERENO_SCHED_NORMAL, .cpus = cpu, .n_cpus = *cpu >= 0};
-    int status = thread_apply_class(&class, &s->error);
-    if (status != SERENO_ERR_INVALID) status = 1; /* where the class is refused a free core does as well */
+    int status = thread_pin(cpu, *cpu >= 0, NULL, &s->error);
+    if (status != SERENO_ERR_INVALID) status = 1; /* where the system refuses, a free core does as well */
+    thread_take_class(SERENO_SCHED_NORMAL);
     sereno_engine_info own = {.stream = s->buffer.data, .stream_bytes = BUFFER_BYTES};
-    timer_precise(); /* slices begin when they should */
+    thread_precise_timers(NULL); /* slices begin when they should */
     probe p;
     probe_begin(&p, &own, sereno_clock_system(), s->options->seed);
     rng r = {s->options->seed};

@@ -7,6 +7,7 @@
 
 #include "check_governing.h"
 #include "errors.h"
+#include "number.h"
 #include "rng.h"
 
 enum { ANSWERS_MAX = 3, STOPS_MAX = 3, STOP_SIZE = 8, MAX_TOKENS_DEFAULT = 64 };
@@ -433,16 +434,17 @@ static void describe(const check_options *o, const trial *t, char *out, size_t s
     if (a->cancel_first) {
         snprintf(cancelled_first, sizeof cancelled_first, ", cancelled first after %u boundaries", a->cancel_after);
     }
-    snprintf(out, size,
-             "trial %" PRIu64 ", answer %d of %d: %s. Prompt of %zu tokens (%s), at most %d of answer, temperature %g, "
-             "top-k %d, top-p %g, min-p %g, seed %" PRIu64 ", %d stop strings%s; draft %s%s of %d to %d tokens, "
-             "batches of %d to %d, %s; %d threads, sequence %d; abandoned: a draft's pass once in %u, another once in "
-             "%u (0: never); governed by %s",
-             t->number, a->index + 1, t->n_answers, t->difference, a->prompt.n, a->prompt_kind, a->max_tokens,
-             (double)p->temperature, p->top_k, (double)p->top_p, (double)p->min_p, p->seed, a->n_stops, cancelled_first,
-             o->draft_names[t->draft], b->may_draft ? "" : " (may not draft)", b->draft_min, b->draft_max, b->batch_min,
-             b->batch_max, ngrams, t->engine->ops->info(t->engine)->n_threads, t->sequence,
-             t->mischief.abandon_draft_of, t->mischief.abandon_other_of, check_governing_name(t->governed));
+    number_format(
+        out, size,
+        "trial %" PRIu64 ", answer %d of %d: %s. Prompt of %zu tokens (%s), at most %d of answer, temperature %g, "
+        "top-k %d, top-p %g, min-p %g, seed %" PRIu64 ", %d stop strings%s; draft %s%s of %d to %d tokens, "
+        "batches of %d to %d, %s; %d threads, sequence %d; abandoned: a draft's pass once in %u, another once in "
+        "%u (0: never); governed by %s",
+        t->number, a->index + 1, t->n_answers, t->difference, a->prompt.n, a->prompt_kind, a->max_tokens,
+        (double)p->temperature, p->top_k, (double)p->top_p, (double)p->min_p, p->seed, a->n_stops, cancelled_first,
+        o->draft_names[t->draft], b->may_draft ? "" : " (may not draft)", b->draft_min, b->draft_max, b->batch_min,
+        b->batch_max, ngrams, t->engine->ops->info(t->engine)->n_threads, t->sequence, t->mischief.abandon_draft_of,
+        t->mischief.abandon_other_of, check_governing_name(t->governed));
 }
 
 /* ---- A trial ---- */

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "errors.h"
-#include "futex.h"
 #include "generator.h"
 #include "histogram.h"
 #include "rng.h"
@@ -230,7 +229,7 @@ int corun_load_engine(const corun_engine *with, const corun_requests *requests, 
                       .signal = with->signal,
                       .target_bytes = (double)with->engine->ops->info(with->engine)->weight_bytes,
                       .draft_bytes = draft ? (double)draft->ops->info(draft)->weight_bytes : 0};
-    timer_precise();
+    thread_precise_timers(NULL);
     int status = row_open(&w, requests, window, err);
     if (!status) status = open_control(e, with, err);
     if (!status) {

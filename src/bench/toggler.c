@@ -79,13 +79,13 @@ static void toggle(toggler *t) {
 
 static void *run(void *ctx) {
     toggler *t = ctx;
-    thread_class class = {.sched = SERENO_SCHED_NORMAL, .cpus = &t->cpu, .n_cpus = t->cpu >= 0};
-    int status = thread_apply_class(&class, &t->error);
-    t->status = status == SERENO_ERR_INVALID ? status : SERENO_OK; /* else it keeps the class of who opened it */
+    int status = thread_pin(&t->cpu, t->cpu >= 0, NULL, &t->error);
+    t->status = status == SERENO_ERR_INVALID ? status : SERENO_OK;
+    thread_take_class(SERENO_SCHED_NORMAL); /* where that is refused it keeps the class of who opened it */
     int nice_value;
     if (!thread_read_class(thread_id(), &t->sched, &nice_value)) t->sched = SERENO_SCHED_NORMAL;
     memset(t->buffer, 1, buffer_size); /* pages that were never written all read from one page of zeros */
-    timer_precise();
+    thread_precise_timers(NULL);
     for (;;) {
         uint32_t wanted = atomic_load(&t->wanted);
         atomic_store(&t->present, wanted);

@@ -38,6 +38,7 @@ typedef struct team_member {
     pthread_t thread;
     int index;
     int schedstat; /* file, or -1 */
+    bool has_class;
     sereno_error error;
 } team_member;
 
@@ -51,6 +52,9 @@ struct team {
     _Atomic int n_active; /* members that are not shed */
     _Atomic uint64_t n_sheds;
     const team_options *options; /* while opening */
+    sereno_sched sched;
+    bool keep_owner;
+    thread_undo owner_undo;
     int tids[TEAM_MAX];
     team_member members[TEAM_MAX];
 
@@ -231,17 +235,18 @@ uint64_t team_shed_count(const team *t) {
 
 /* ---- Opening and closing ---- */
 
-static int join_team(team_member *m, const team_options *options) {
+static void join_team(team_member *m) {
     m->team->tids[m->index] = thread_id();
     m->schedstat = schedstat_open(thread_id());
-    thread_class wanted = {options->sched, options->cpus, options->n_cpus};
-    return thread_apply_class(&wanted, &m->error);
 }
 
 static void *member_main(void *arg) {
     team_member *m = arg;
     team *t = m->team;
-    int status = join_team(m, t->options);
+    join_team(m);
+    int status = thread_pin(t->options->cpus, t->options->n_cpus, NULL, &m->error);
+    thread_precise_timers(NULL);
+    m->has_class = thread_take_class(t->sched);
     atomic_fetch_add_explicit(&t->n_ready, 1, memory_order_seq_cst);
     futex_wake(&t->n_ready);
     if (status) return NULL;
@@ -295,13 +300,11 @@ int team_open(const team_options *options, team **out, sereno_error *err) {
     for (int i = 0; i < t->size; i++) {
         t->members[i] = (team_member){.cpu = -1, .team = t, .index = i, .schedstat = -1};
     }
-    timer_precise();
-    int status = join_team(&t->members[0], options);
-    if (status) {
-        err_set(err, status, "%s", t->members[0].error.message);
-    } else {
-        status = open_members(t, err);
-    }
+    t->sched = options->sched;
+    t->keep_owner = t->members[0].has_class = options->keep_owner;
+    join_team(&t->members[0]);
+    int status = t->keep_owner ? SERENO_OK : thread_pin(options->cpus, options->n_cpus, &t->owner_undo, err);
+    if (!status) status = open_members(t, err);
     t->options = NULL;
     if (status) {
         team_close(&t);
@@ -309,6 +312,19 @@ int team_open(const team_options *options, team **out, sereno_error *err) {
     }
     *out = t;
     return SERENO_OK;
+}
+
+void team_take_class(team *t) {
+    if (t->keep_owner) return;
+    thread_precise_timers(&t->owner_undo);
+    t->members[0].has_class = thread_take_class(t->sched);
+}
+
+bool team_has_class(const team *t) {
+    for (int i = 0; i < t->size; i++) {
+        if (!t->members[i].has_class) return false;
+    }
+    return true;
 }
 
 void team_close(team **team_) {
@@ -328,6 +344,7 @@ void team_close(team **team_) {
     for (int i = 0; i < t->size; i++) {
         procfs_close(t->members[i].schedstat);
     }
+    thread_restore(&t->owner_undo);
     free(t);
 }
 

@@ -28,17 +28,27 @@ typedef struct team team;
 
 typedef struct team_options {
     int n_threads;      /* 1..TEAM_MAX, the owner included */
-    sereno_sched sched; /* class of all members; the owner's changes when the team opens, for good */
+    sereno_sched sched; /* class of all members */
     const int *cpus;    /* cores they may run on (borrowed while opening); n_cpus 0: as the process may */
     int n_cpus;
+    bool keep_owner;           /* sched and cpus are for the others: nothing of the owner changes */
     uint32_t spin_us_max;      /* how long a member that waits for work spins before it parks */
     const sereno_clock *clock; /* must go on while members wait; must outlive the team; NULL: the machine's */
 } team_options;
 
-/* Starts the members. SERENO_ERR_SYSTEM names what was refused. On failure *out is NULL. */
+/* Starts the members in their class, and keeps all, the owner included, to their cores. SERENO_ERR_SYSTEM names what
+ * was refused. On failure *out is NULL, and the owner may run where it could before. */
 int team_open(const team_options *options, team **out, sereno_error *err);
 
-/* Ends the members and frees. NULL is fine. */
+/* The owner takes the class, which it may not be able to leave again, and precise timers: whoever opens a team does so
+ * last, after all that can fail. */
+void team_take_class(team *t);
+
+/* Whether the system gave every member its class (of the owner: once it has taken it, or keeps its own). Where it
+ * refuses, a member works in the class that it was started in. */
+bool team_has_class(const team *t);
+
+/* Ends the members and frees; the owner gets back its cores and timers, not its class. NULL is fine. */
 void team_close(team **t);
 
 /* Calls fn(ctx, tile, member) once for each tile in [0, n_tiles), on any member, and waits for all. */

@@ -324,6 +324,7 @@ static int take_options(native_engine *e, const sereno_engine_options *from, ser
         o->sched = other->sched;
         o->cpus = other->cpus;
         o->n_cpus = other->n_cpus;
+        o->keep_owner = other->keep_owner;
         o->spin_us_max = other->spin_us_max;
     }
     int status = check_options(sereno_model_describe(e->model), o, err);
@@ -353,6 +354,7 @@ static int obtain_team(native_engine *e, sereno_error *err) {
                          .sched = o->sched,
                          .cpus = o->cpus,
                          .n_cpus = o->n_cpus,
+                         .keep_owner = o->keep_owner,
                          .spin_us_max = o->spin_us_max};
     return team_open(&team, &e->team, err);
 }
@@ -418,6 +420,9 @@ int sereno_engine_open(const sereno_model *model, const sereno_engine_options *o
         native_close(&e->base);
         return status;
     }
+    /* Nothing fails from here on, as the class is for good. */
+    if (!e->threads_of) team_take_class(e->team);
+    e->info.sched_taken = team_has_class(e->team);
     *out = &e->base;
     return SERENO_OK;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "hash.h"
+#include "number.h"
 
 enum {
     TIMING_VERSION = 4,        /* of what is measured and how */
@@ -136,7 +137,10 @@ static bool load(const char *path, const char *key, plan_timing *out) {
         fgets(line, sizeof line, file) && strcspn(line, "\n") == strlen(key) && strncmp(line, key, strlen(key)) == 0;
     for (int i = 0; ok && i < PLAN_KINDS * PLAN_BATCHES; i++) {
         float *us = &out->us[i / PLAN_BATCHES][i % PLAN_BATCHES];
-        ok = fscanf(file, "%f", us) == 1 && isfinite(*us) && *us > 0;
+        char word[32], *end = word;
+        ok = fscanf(file, "%31s", word) == 1;
+        if (ok) *us = (float)number_parse(word, &end);
+        ok = ok && end != word && !*end && isfinite(*us) && *us > 0;
     }
     fclose(file);
     return ok;
@@ -151,7 +155,7 @@ static void save(const char *path, const char *key, const plan_timing *t) {
     bool ok = fprintf(file, "%s\n", key) > 0;
     for (int i = 0; i < PLAN_KINDS * PLAN_BATCHES; i++) {
         const char *end = i % PLAN_BATCHES == PLAN_BATCHES - 1 ? "\n" : " ";
-        ok &= fprintf(file, "%.4f%s", (double)t->us[i / PLAN_BATCHES][i % PLAN_BATCHES], end) > 0;
+        ok &= number_print(file, "%.4f%s", (double)t->us[i / PLAN_BATCHES][i % PLAN_BATCHES], end) > 0;
     }
     ok &= fclose(file) == 0;
     if (!ok || rename(temporary, path) != 0) remove(temporary);

@@ -1,8 +1,8 @@
 #include "frame_loop.h"
 
-#include "futex.h"
 #include "sereno/clock.h"
 #include "sleep.h"
+#include "thread.h"
 
 #define SECOND_NS UINT64_C(1000000000)
 
@@ -99,6 +99,6 @@ static double machine_draw(void *ctx, uint64_t frame) {
 }
 
 frame_world frame_loop_machine(scene *s) {
-    timer_precise();
+    thread_precise_timers(NULL);
     return (frame_world){machine_now, machine_sleep, machine_draw, s};
 }

@@ -7,12 +7,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "number.h"
+
 int frame_record_print(const frame_record *r, char line[FRAME_LINE_MAX]) {
-    int length = snprintf(line, FRAME_LINE_MAX,
-                          "{\"frame\":%" PRIu64 ",\"vsync_ns\":%" PRIu64 ",\"start_ns\":%" PRIu64 ",\"end_ns\":%" PRIu64
-                          ",\"deadline_ns\":%" PRIu64 ",\"missed\":%s,\"dropped\":%" PRIu32 ",\"latency_ns\":%.9g}\n",
-                          r->frame, r->vsync_ns, r->start_ns, r->end_ns, r->deadline_ns, r->missed ? "true" : "false",
-                          r->dropped, r->latency_ns);
+    int length =
+        number_format(line, FRAME_LINE_MAX,
+                      "{\"frame\":%" PRIu64 ",\"vsync_ns\":%" PRIu64 ",\"start_ns\":%" PRIu64 ",\"end_ns\":%" PRIu64
+                      ",\"deadline_ns\":%" PRIu64 ",\"missed\":%s,\"dropped\":%" PRIu32 ",\"latency_ns\":%.9g}\n",
+                      r->frame, r->vsync_ns, r->start_ns, r->end_ns, r->deadline_ns, r->missed ? "true" : "false",
+                      r->dropped, r->latency_ns);
     assert(length > 0 && length < FRAME_LINE_MAX);
     return length;
 }

@@ -11,6 +11,7 @@
 #include "folder.h"
 #include "hash.h"
 #include "ini.h"
+#include "number.h"
 #include "output_file.h"
 #include "philox.h"
 #include "sereno/file.h"
@@ -94,7 +95,7 @@ static int on_section(void *ctx, const char *name, sereno_error *err) {
 static int set_number(const parser *p, const key_row *row, const char *value, sereno_error *err) {
     char *end;
     errno = 0;
-    double number = row->kind == KEY_INT ? (double)strtoll(value, &end, 10) : strtod(value, &end);
+    double number = row->kind == KEY_INT ? (double)strtoll(value, &end, 10) : number_parse(value, &end);
     if (end == value || *end || isnan(number)) {
         return err_set(err, SERENO_ERR_FORMAT, "'%s' needs a%s number, not '%s'", row->key,
                        row->kind == KEY_INT ? " whole" : "", value);
@@ -226,7 +227,7 @@ static void write_profile(const profile *p, const char *comment, FILE *to) {
         fprintf(to, "%s = ", keys[i].key);
         switch (keys[i].kind) {
         case KEY_INT: fprintf(to, "%d\n", (int)*(const int32_t *)field); break;
-        case KEY_FLOAT: fprintf(to, "%.9g\n", (double)*(const float *)field); break;
+        case KEY_FLOAT: number_print(to, "%.9g\n", (double)*(const float *)field); break;
         default: fprintf(to, "%s\n", (const char *)field); break;
         }
     }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "errors.h"
+#include "number.h"
 #include "sereno/governor.h"
 
 #define ROW(name, unit, low, high, balanced, ui_first, about, whole)                                                   \
@@ -82,7 +83,7 @@ int sereno_governor_set(sereno_governor_params *params, const char *name, const 
     for (const sereno_governor_key *k = keys; k->name; k++) {
         if (strcmp(k->name, name) != 0) continue;
         char *end;
-        double number = strtod(value, &end);
+        double number = number_parse(value, &end);
         if (end == value || *end != '\0') number = NAN;
         int status = check_value(k, number, value, err);
         if (!status) *value_of(params, k) = number;
@@ -103,7 +104,7 @@ int sereno_governor_check(const sereno_governor_params *params, sereno_error *er
     for (const sereno_governor_key *k = keys; k->name; k++) {
         char text[32];
         double value = *value_of(&copy, k);
-        snprintf(text, sizeof text, "%g", value);
+        number_format(text, sizeof text, "%g", value);
         int status = check_value(k, value, text, err);
         if (status) return status;
     }

@@ -16,9 +16,6 @@ void futex_wait(_Atomic uint32_t *word, uint32_t expected, uint64_t timeout_ns);
 /* Wakes everyone who waits on word. */
 void futex_wake(_Atomic uint32_t *word);
 
-/* Asks for timers of this thread that fire within about a microsecond of their time. */
-void timer_precise(void);
-
 /* Tells the core that this is a spin loop. */
 static inline void cpu_relax(void) {
 #if defined(__x86_64__) || defined(__i386__)

@@ -6,7 +6,7 @@
 
 /*
  * Sleeps until the clock of sereno_clock_system() is at time_ns; at once where that is past. Returns early when a
- * signal handler ran. How much later it wakes is up to the thread's timers: see timer_precise.
+ * signal handler ran. How much later it wakes is up to the thread's timers: see thread_precise_timers (thread.h).
  */
 void sleep_until_ns(uint64_t time_ns);
 

@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -14,51 +15,71 @@
 
 enum { NICEST = 19 };
 
-/* Kernel value and name of each class, by sereno_sched. */
-static const struct {
-    int policy;
-    const char *name;
-} classes[] = {
-    [SERENO_SCHED_IDLE] = {SCHED_IDLE, "SCHED_IDLE"},
-    [SERENO_SCHED_BATCH] = {SCHED_BATCH, "SCHED_BATCH"},
-    [SERENO_SCHED_NORMAL] = {SCHED_OTHER, "SCHED_OTHER"},
+/* The kernel's, by sereno_sched. */
+static const int policies[] = {
+    [SERENO_SCHED_IDLE] = SCHED_IDLE,
+    [SERENO_SCHED_BATCH] = SCHED_BATCH,
+    [SERENO_SCHED_NORMAL] = SCHED_OTHER,
 };
 
-static int apply_affinity(const thread_class *wanted, sereno_error *err) {
-    cpu_set_t set;
+_Static_assert(sizeof(cpu_set_t) == sizeof((thread_undo){0}.cores_before), "a set of cores is kept in one");
+
+int thread_pin(const int *cpus, int n_cpus, thread_undo *undo, sereno_error *err) {
+    if (n_cpus == 0) return SERENO_OK;
+    cpu_set_t before, set, taken;
     CPU_ZERO(&set);
-    for (int i = 0; i < wanted->n_cpus; i++) {
-        if (wanted->cpus[i] < 0 || wanted->cpus[i] >= CPU_SETSIZE) {
-            return err_set(err, SERENO_ERR_INVALID, "core %d does not exist", wanted->cpus[i]);
+    for (int i = 0; i < n_cpus; i++) {
+        if (cpus[i] < 0 || cpus[i] >= CPU_SETSIZE) {
+            return err_set(err, SERENO_ERR_INVALID, "core %d does not exist", cpus[i]);
         }
-        CPU_SET(wanted->cpus[i], &set);
+        CPU_SET(cpus[i], &set);
     }
-    cpu_set_t taken;
+    bool known = sched_getaffinity(0, sizeof before, &before) == 0;
     if (sched_setaffinity(0, sizeof set, &set) != 0) {
         return err_set(err, errno == EINVAL ? SERENO_ERR_INVALID : SERENO_ERR_SYSTEM,
                        "cannot run on the cores asked for: %s", strerror(errno));
     }
     /* The kernel leaves out cores that are not there without a word. */
     if (sched_getaffinity(0, sizeof taken, &taken) == 0 && !CPU_EQUAL(&set, &taken)) {
+        if (known) sched_setaffinity(0, sizeof before, &before);
         return err_set(err, SERENO_ERR_INVALID, "not all of the cores asked for exist or may be used");
     }
+    if (!undo || !known) return SERENO_OK;
+    undo->pinned = true;
+    memcpy(undo->cores_before, &before, sizeof before);
+    memcpy(undo->cores_after, &set, sizeof set);
     return SERENO_OK;
 }
 
-int thread_apply_class(const thread_class *wanted, sereno_error *err) {
-    if (wanted->n_cpus > 0) {
-        int status = apply_affinity(wanted, err);
-        if (status) return status;
+void thread_precise_timers(thread_undo *undo) {
+    int before = undo ? prctl(PR_GET_TIMERSLACK, 0UL, 0UL, 0UL, 0UL) : 0;
+    if (before > 0) undo->timer_slack_ns = before;
+    prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
+}
+
+void thread_restore(thread_undo *undo) {
+    cpu_set_t now;
+    bool as_left =
+        undo->pinned && sched_getaffinity(0, sizeof now, &now) == 0 && memcmp(&now, undo->cores_after, sizeof now) == 0;
+    if (as_left) {
+        memcpy(&now, undo->cores_before, sizeof now);
+        sched_setaffinity(0, sizeof now, &now);
     }
-    struct sched_param param = {0};
-    if (sched_setscheduler(0, classes[wanted->sched].policy, &param) != 0) {
-        return err_set(err, SERENO_ERR_SYSTEM, "cannot change the scheduling class to %s: %s",
-                       classes[wanted->sched].name, strerror(errno));
+    if (undo->timer_slack_ns > 0) prctl(PR_SET_TIMERSLACK, (unsigned long)undo->timer_slack_ns, 0UL, 0UL, 0UL);
+    *undo = (thread_undo){0};
+}
+
+/* A call is made only for what is not there yet: sandboxes refuse calls, whatever they would change. */
+bool thread_take_class(sereno_sched sched) {
+    bool wants_nice = sched != SERENO_SCHED_NORMAL;
+    sereno_sched present = sched;
+    int nice_value = NICEST;
+    bool known = thread_read_class(thread_id(), &present, &nice_value), taken = true;
+    if (!known || present != sched) taken = sched_setscheduler(0, policies[sched], &(struct sched_param){0}) == 0;
+    if (wants_nice && (!known || nice_value != NICEST)) {
+        taken &= setpriority(PRIO_PROCESS, (id_t)thread_id(), NICEST) == 0;
     }
-    if (wanted->sched != SERENO_SCHED_NORMAL && setpriority(PRIO_PROCESS, (id_t)thread_id(), NICEST) != 0) {
-        return err_set(err, SERENO_ERR_SYSTEM, "cannot set nice %d: %s", NICEST, strerror(errno));
-    }
-    return SERENO_OK;
+    return taken;
 }
 
 int thread_start(pthread_t *thread, void *(*entry)(void *), void *arg) {
@@ -102,8 +123,8 @@ bool thread_read_class(int tid, sereno_sched *sched, int *nice_value) {
     errno = 0;
     *nice_value = getpriority(PRIO_PROCESS, (id_t)tid);
     if (policy < 0 || errno != 0) return false;
-    for (int i = 0; i < (int)(sizeof classes / sizeof *classes); i++) {
-        if (classes[i].policy == policy) {
+    for (int i = 0; i < (int)(sizeof policies / sizeof *policies); i++) {
+        if (policies[i] == policy) {
             *sched = (sereno_sched)i;
             return true;
         }

@@ -9,19 +9,32 @@
 #include "sereno/engine.h"
 #include "sereno/error.h"
 
-/* How a thread asks to be scheduled: the class (idle and batch also set nice 19) and, if n_cpus > 0,
- * the cores it may run on. */
-typedef struct thread_class {
-    sereno_sched sched;
-    const int *cpus; /* borrowed while the call runs */
-    int n_cpus;
-} thread_class;
+/*
+ * Gives the calling thread a class (idle and batch: nice 19, too) where it has another; it may not be able to go back
+ * (nice 19 to 0 needs rights). False: the system refuses it (sandboxes do, whatever it would change; rights may be
+ * missing), or one of the two.
+ */
+bool thread_take_class(sereno_sched sched);
+
+/* What a thread has changed about itself and can take back. Zeros: nothing. */
+typedef struct thread_undo {
+    bool pinned;
+    unsigned char cores_before[128], cores_after[128]; /* a bit a core */
+    int timer_slack_ns;                                /* before; 0: not changed */
+} thread_undo;
 
 /*
- * Applies the class to the calling thread. It may not be able to go back (nice 19 to 0 needs rights).
- * SERENO_ERR_SYSTEM names what was refused; SERENO_ERR_INVALID a core that does not exist.
+ * Keeps the calling thread to these cores; n_cpus 0: does nothing. undo may be NULL. SERENO_ERR_SYSTEM: it was refused;
+ * SERENO_ERR_INVALID: a core does not exist or may not be used. On failure the thread may run where it could before.
  */
-int thread_apply_class(const thread_class *wanted, sereno_error *err);
+int thread_pin(const int *cpus, int n_cpus, thread_undo *undo, sereno_error *err);
+
+/* Asks for timers of the calling thread that fire within about a microsecond of their time. undo may be NULL. */
+void thread_precise_timers(thread_undo *undo);
+
+/* Takes back what the calling thread changed, unless it runs on other cores by now; `undo` is as if it had changed
+ * nothing. */
+void thread_restore(thread_undo *undo);
 
 /* As pthread_create, with every signal blocked in the new thread: signals reach the program's own threads. */
 int thread_start(pthread_t *thread, void *(*entry)(void *), void *arg);

@@ -54,12 +54,11 @@ static void look_again(void) {
 
 /* Without the class it is as good where a core is free; where none is, it must be known. */
 static void apply_class(aggressor *a) {
-    thread_class class = {.sched = SERENO_SCHED_NORMAL, .cpus = &a->cpu, .n_cpus = a->cpu >= 0};
     sereno_sched got;
-    int nice_value, status = thread_apply_class(&class, &a->error);
+    int nice_value, status = thread_pin(&a->cpu, a->cpu >= 0, NULL, &a->error);
     a->status = status == SERENO_ERR_INVALID ? status : SERENO_OK;
-    bool known = thread_read_class(thread_id(), &got, &nice_value);
-    a->low_class = known ? got != SERENO_SCHED_NORMAL || nice_value > 0 : status != SERENO_OK;
+    bool taken = thread_take_class(SERENO_SCHED_NORMAL), known = thread_read_class(thread_id(), &got, &nice_value);
+    a->low_class = known ? got != SERENO_SCHED_NORMAL || nice_value > 0 : !taken;
 }
 
 static void *run(void *arg) {

@@ -13,6 +13,7 @@
 #include "calibration.h"
 #include "cpu.h"
 #include "errors.h"
+#include "number.h"
 #include "probe.h"
 #include "samples.h"
 
@@ -300,7 +301,7 @@ static void __attribute__((format(printf, 2, 3))) add_remark(sereno_calibration 
     }
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(c->remark + used, sizeof c->remark - used, format, arguments);
+    number_vformat(c->remark + used, sizeof c->remark - used, format, arguments);
     va_end(arguments);
 }
 

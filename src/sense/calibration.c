@@ -10,6 +10,7 @@
 #include "cpu.h"
 #include "errors.h"
 #include "hash.h"
+#include "number.h"
 #include "output_file.h"
 
 enum { CORES_MAX = 1024, FILE_BYTES_MAX = 64 << 20 };
@@ -126,11 +127,11 @@ bool calibration_blind(const sereno_calibration *c) {
 
 bool calibration_write(const sereno_calibration *c, FILE *to) {
     fprintf(to, "%s\n%s\n%s\n%s\n", first_line, c->identity, c->quiet ? "quiet" : "not quiet", c->remark);
-    fprintf(to, "probe %.9g %.9g\nrows %" PRId32 "\n", c->probe_ns, c->probe_slope, c->n_baselines);
+    number_print(to, "probe %.9g %.9g\nrows %" PRId32 "\n", c->probe_ns, c->probe_slope, c->n_baselines);
     for (int32_t i = 0; i < c->n_baselines; i++) {
         const sereno_baseline *b = &c->baselines[i];
-        fprintf(to, "%d %d %d %d %d %.9g %.9g\n", (int)b->plan, b->batch, b->n_subgraphs, b->subgraph, (int)b->kind,
-                (double)b->us, (double)b->slope);
+        number_print(to, "%d %d %d %d %d %.9g %.9g\n", (int)b->plan, b->batch, b->n_subgraphs, b->subgraph,
+                     (int)b->kind, (double)b->us, (double)b->slope);
     }
     return !ferror(to);
 }
@@ -173,7 +174,7 @@ static bool take_integer(reader *r, int32_t low, int32_t high, const char *then,
 static bool take_real(reader *r, const char *then, double *out) {
     if (*r->at < '0' || *r->at > '9') return false;
     char *end;
-    *out = strtod(r->at, &end);
+    *out = number_parse(r->at, &end);
     r->at = end;
     return isfinite(*out) && *out <= 1e12 && take_text(r, then);
 }

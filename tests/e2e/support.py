@@ -1,5 +1,6 @@
 """What the end-to-end tests share: running programs, models to run them with, fakes in PATH, terminals."""
 import contextlib
+import ctypes
 import errno
 import json
 import os
@@ -7,6 +8,7 @@ import pty
 import re
 import select
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -207,10 +209,10 @@ class Case(unittest.TestCase):
         for word in SANITIZER_WORDS:
             self.assertNotIn(word, stderr)
 
-    def execute(self, *arguments, code=0, stdin=b"", env=None, timeout=TIMEOUT_S):
-        """Runs a program to its end; `code` is the exit code wanted, or several."""
+    def execute(self, *arguments, code=0, stdin=b"", env=None, timeout=TIMEOUT_S, before=None):
+        """Runs a program to its end; `code` is the exit code wanted, or several; `before` is called in its process."""
         done = subprocess.run([str(a) if not isinstance(a, bytes) else a for a in arguments], input=stdin,
-                              capture_output=True, env=env or clean_environment(), timeout=timeout)
+                              capture_output=True, env=env or clean_environment(), timeout=timeout, preexec_fn=before)
         result = Result(done.returncode, done.stdout.decode(), done.stderr.decode(errors="replace"))
         self.assert_clean(result.err)
         self.assertIn(result.code, code if isinstance(code, tuple) else (code,), f"{arguments}: {result}")
@@ -272,6 +274,54 @@ def without_frame_memory(case):
     if os.path.exists(FRAME_MEMORY):
         os.rename(FRAME_MEMORY, aside)
     case.addCleanup(restore)
+
+
+# ---- A host's locale ----
+
+def comma_environment(**changes):
+    """A program with this environment asks for a locale whose numbers have a comma, as a host of the library may."""
+    locales = Places.build / "locales"
+    # Sanitizers want to be the first library; and the C library does not free what it keeps of LOCPATH.
+    options = ":".join(filter(None, (os.environ.get("ASAN_OPTIONS"), "verify_asan_link_order=0:detect_leaks=0")))
+    return clean_environment(LD_PRELOAD=locales / "ask_for_locale.so", LOCPATH=locales, LC_ALL="de_DE.UTF-8",
+                             ASAN_OPTIONS=options, **changes)
+
+
+# ---- A system that refuses ----
+
+# Numbers of system calls, which Python does not know.
+CALLS = {"x86_64": {"setpriority": 141, "sched_setscheduler": 144, "sched_setaffinity": 203, "perf_event_open": 298,
+                    "sched_setattr": 314, "memfd_create": 319},
+         "aarch64": {"setpriority": 140, "sched_setscheduler": 119, "sched_setaffinity": 122, "perf_event_open": 241,
+                     "sched_setattr": 274, "memfd_create": 279}}[os.uname().machine]
+SCHEDULING = ("setpriority", "sched_setscheduler", "sched_setattr")
+
+
+def refusing(*names, error=errno.EPERM):
+    """For execute: the system answers these calls with an error, as sandboxes do (seccomp(2))."""
+    load, equal, answer, allow, refuse = 0x20, 0x15, 0x06, 0x7fff0000, 0x00050000
+    steps = [(load, 0, 0, 0)]
+    steps += [(equal, len(names) - i, 0, CALLS[name]) for i, name in enumerate(names)]
+    steps += [(answer, 0, 0, allow), (answer, 0, 0, refuse | error)]
+    code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *step) for step in steps))
+    program = ctypes.create_string_buffer(struct.pack("@HP", len(steps), ctypes.addressof(code)))
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def enter():
+        set_no_new_privs, set_seccomp, mode_filter = 38, 22, 2
+        if (libc.prctl(set_no_new_privs, *map(ctypes.c_ulong, (1, 0, 0, 0))) or
+                libc.prctl(set_seccomp, ctypes.c_ulong(mode_filter), program, ctypes.c_ulong(0), ctypes.c_ulong(0))):
+            raise OSError(ctypes.get_errno(), "no filter of system calls")
+    enter.program = program, code  # must stay where they are
+    return enter
+
+
+def closing(*fds):
+    """For execute: the program begins without these descriptors."""
+    def enter():
+        for fd in fds:
+            os.close(fd)
+    return enter
 
 
 # ---- Fakes ----

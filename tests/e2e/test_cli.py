@@ -1,5 +1,6 @@
 """End-to-end tests of the programs as a user runs them: python3 tests/e2e/test_cli.py BUILD_DIR."""
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -536,13 +537,55 @@ class Answers(Case):
         for arguments in (("run", "-p", "hi", "-n", 2, "-m", tiny_model()),
                           ("run", "-p", "hi", "-n", 2, "--json", "-m", tiny_model()),
                           ("inspect", tiny_model()), ("inspect", "--json", tiny_model()),
-                          ("tokenize", "hi", "-m", tiny_model()),
+                          ("tokenize", "hi", "-m", tiny_model()), ("--version",), ("--help",), ("run", "--help"),
                           ("convert", "-m", tiny_model(), "--type", "f16", "-o", self.folder() / "out.gguf")):
             with self.subTest(arguments), open("/dev/full", "w") as full:
                 done = subprocess.run([support.sereno_path(), *map(str, arguments)], stdout=full,
                                       stderr=subprocess.PIPE, env=support.clean_environment(), text=True)
                 self.assertEqual(done.returncode, 1, done.stderr)
                 self.assertIn("No space left", done.stderr)
+
+    def test_without_standard_input(self):
+        """What is opened is not taken for it: the user has said nothing."""
+        result = self.run_tiny("-i", "-n", 3, before=support.closing(0))
+        self.assertEqual((result.out, result.err), ("", ""))
+        empty, missing = (self.run_tiny("-f", "-", "-n", 3, "-s", 7, **how) for how in ({}, {"before": support.closing(0)}))
+        self.assertEqual(missing.out, empty.out)
+
+    def test_without_standard_output(self):
+        """Nothing that is opened is taken for it, and what is lost is an error."""
+        folder = self.folder()
+        for fds in ((1,), (0, 1), (1, 2), (0, 1, 2)):
+            trace, decisions, log = folder / "t.json", folder / "d", folder / "log"
+            for path in (trace, decisions, log):
+                path.unlink(missing_ok=True)
+            result = self.run_tiny("-p", "hi", "-n", 3, "-v", "--trace", trace, "--decisions", decisions, "--log-file", log,
+                                   code=1, before=support.closing(*fds))
+            self.assertEqual((result.out, result.err), ("", ""))
+            self.assertIn("sereno run: cannot write the output: Bad file descriptor\n", log.read_text())
+            json.loads(trace.read_text())
+            for line in decisions.read_text().splitlines():
+                self.assertRegex(line, r"^\d+ ")
+
+    def test_without_standard_error(self):
+        decisions = self.folder() / "d"
+        with_it = self.run_tiny("-p", "hi", "-n", 3, "-s", 7)
+        result = self.run_tiny("-p", "hi", "-n", 3, "-s", 7, "-v", "--decisions", decisions, before=support.closing(2))
+        self.assertEqual((result.out, result.err), (with_it.out, ""))
+        for line in decisions.read_text().splitlines():
+            self.assertRegex(line, r"^\d+ ")
+
+    def test_files_without_any_standard_one(self):
+        folder = self.folder()
+        for fds in ((), (0, 1, 2)):
+            name = folder / f"random-{len(fds)}.gguf"
+            self.execute(Places.build / "make-random-model", "tiny", "f16", name, before=support.closing(*fds))
+            self.assertEqual(name.read_bytes(), (folder / "random-0.gguf").read_bytes())
+        log = folder / "log"
+        self.sereno("convert", "-m", tiny_model(), "--type", "f16", "-o", folder / "out.gguf", "--log-file", log, code=1,
+                    before=support.closing(0, 1, 2))
+        self.sereno("convert", "-m", tiny_model(), "--type", "f16", "-o", folder / "usual.gguf")
+        self.assertEqual((folder / "out.gguf").read_bytes(), (folder / "usual.gguf").read_bytes())
 
     def test_isa(self):
         document = self.run_json("-p", "hi", "-n", 2, env=support.clean_environment(SERENO_ISA="portable"))
@@ -581,6 +624,73 @@ class Answers(Case):
             self.assertEqual(document["environment"]["sched"], name)
             if name != "idle":
                 self.assertTrue(document["environment"]["sched_effective"])
+
+    def test_a_refused_class_is_a_warning(self):
+        for error in (errno.EPERM, errno.EINVAL):
+            sandbox = {"before": support.refusing(*support.SCHEDULING, "perf_event_open", error=error)}
+            for name in ("idle", "batch", "normal"):
+                with self.subTest(error=error, name=name):
+                    result = self.run_tiny("-p", "hi", "-n", 2, "--sched", name, "--json", **sandbox)
+                    environment = self.document(result.out)["environment"]
+                    refused = name != "normal"  # which the process has anyway
+                    self.assertEqual(f"warning: the system refuses the {name} class" in result.err, refused, result.err)
+                    if refused:
+                        self.assertFalse(environment["sched_effective"])
+                        self.assertIn("the system refuses the class", environment["sched_note"])
+                    else:
+                        self.assertTrue(environment["sched_effective"])
+
+    def test_other_commands_go_on_without_the_class(self):
+        env = support.clean_environment(XDG_CACHE_HOME=self.folder())
+        sandbox = {"before": support.refusing(*support.SCHEDULING, "perf_event_open"), "env": env}
+        for command in (("calibrate", "--seconds", 1), ("sense", "--seconds", 0.5), ("check", "exactness", "--trials", 2),
+                        ("bench", "passes", "--batches", 1, "--repeats", 1, "--prefill", 0)):
+            with self.subTest(command):
+                result = self.sereno(*command, "-m", tiny_model(), **sandbox)
+                self.assertEqual(result.err.count("the system refuses the idle class"), 1, result.err)
+
+    def test_refused_cores(self):
+        """Only who asks for cores needs them."""
+        sandbox = {"before": support.refusing("sched_setaffinity")}
+        self.run_json("-p", "hi", "-n", 2, **sandbox)
+        result = self.run_tiny("-p", "hi", "-n", 2, "--cpu", min(os.sched_getaffinity(0)), code=1, **sandbox)
+        self.assertIn("cannot run on the cores asked for", result.err)
+
+    def test_a_locale_with_a_comma(self):
+        """In a host that has one, options, settings and files are read and written as ever."""
+        folder = self.folder()
+        config, trace, decisions = folder / "sereno.ini", folder / "trace", folder / "decisions"
+        config.write_text("[governor]\nburst_off = 0.25\n")
+        arguments = ("-p", "hi", "-n", 8, "-s", 7, "--temp", "0.7", "--top-p", "0.875", "--gov", "burst_on=0.75",
+                     "--config", config, "--trace", trace, "--decisions", decisions)
+        caches = [folder / "plain", folder / "comma"]
+        plain, comma = support.clean_environment, support.comma_environment
+        documents = [self.run_json(*arguments, env=plain(XDG_CACHE_HOME=caches[0])),
+                     self.run_json(*arguments, env=comma(XDG_CACHE_HOME=caches[1]))]
+        for key in ("text", "tokens", "settings"):
+            self.assertEqual(documents[1][key], documents[0][key])
+        self.assertEqual(documents[1]["settings"]["governor"], {"burst_on": 0.75, "burst_off": 0.25})
+        counters = [e["args"] for e in json.loads(trace.read_text())["traceEvents"] if e["ph"] == "C"]
+        self.assertTrue(counters)
+        for line in decisions.read_text().splitlines():
+            self.assertRegex(line, r"^\d+ \w+ -> \w+ [01] \d+ \d+ \d+\.\d{3}( abandon)?( hold)?$")
+        for cache, other in zip(caches, (comma, plain)):  # what one has written the other reads
+            own = comma if other is plain else plain
+            self.sereno("calibrate", "-m", tiny_model(), "--seconds", 1, env=own(XDG_CACHE_HOME=cache))
+            files = {path: path.read_bytes() for path in cache.rglob("*") if path.is_file()}
+            self.assertEqual(len(files), 2, files)  # a timing and a calibration
+            document = self.run_json(*arguments, env=other(XDG_CACHE_HOME=cache))
+            self.assertTrue(document["governor"]["calibrated"])
+            self.assertEqual({path: path.read_bytes() for path in cache.rglob("*") if path.is_file()}, files)
+
+    def test_other_commands_in_a_locale_with_a_comma(self):
+        env = support.comma_environment()
+        lines = self.sereno("foreground", "reader-1", "--seconds", "0.1", "--json", env=env).out.splitlines()
+        self.assertIn("latency_ns", json.loads(lines[1]))
+        result = self.sereno("bench", "decode", "-m", tiny_model(), "-n", 4, "--repeats", 1, "--json", "--strategies",
+                             "plain,spec:draft=ngram", "--synthetic-acceptance", "0.7,0.65:ngram=0.35", env=env)
+        self.assertTrue(self.document(result.out)["cells"])
+        self.assertIn("0,7", self.sereno("bench", "reaction", "--curve", "0,7", "-m", "/none", env=env, code=2).err)
 
     def test_model_from_the_environment(self):
         env = support.clean_environment(SERENO_MODEL=tiny_model())
@@ -1239,7 +1349,7 @@ os.execvp("sleep", ["sleep", "1000"])
 # ---- tools/setup ----
 
 class Setup(Case):
-    BUILD_TOOLS = ("cc", "make", "cmake", "git", "pkg-config", "python3")
+    BUILD_TOOLS = ("cc", "make", "cmake", "git", "pkg-config", "python3", "localedef")
     LINT_TOOLS = ("clang-format", "clang-tidy", "cppcheck")
     PEERS_TOOLS = ("c++",)
 

@@ -1,5 +1,6 @@
 """End-to-end tests of governed runs as a user asks for them: python3 tests/e2e/test_governor.py BUILD_DIR."""
 import json
+import os
 import re
 import sys
 
@@ -121,6 +122,12 @@ class Policies(Case):
         self.assertRegex(err, r"governor \(balanced, not calibrated\): sleep for 100 % of the time; 0 drafts "
                               r"abandoned, \d+ sleeps")
         self.assertNotIn("governor (", self.run_tiny(*SEEDED, "-v", "--policy", "throughput").err)
+
+    def test_why_there_are_no_hints(self):
+        support.without_frame_memory(self)
+        with open(support.FRAME_MEMORY, "wb") as file:
+            os.fchmod(file.fileno(), 0o644)
+        self.assertRegex(self.run_tiny(*SEEDED, "-v").err, "no frame hints: .*its mode is not 0600")
 
 
 class Settings(Case):

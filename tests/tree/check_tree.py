@@ -52,6 +52,15 @@ C_HEADERS = {
 BANNED = re.compile(r"(?<![\w.])(?<!->)(strcpy|strcat|sprintf|vsprintf|gets|rand|srand|system|popen|atoi|atof|strtok"
                     r"|alloca|_?setjmp|_?longjmp|sigsetjmp|siglongjmp)\s*\(")
 
+# What goes by the locale that a host has asked for, in which numbers may have a comma.
+BY_LOCALE = re.compile(r"(?<![\w.])(?<!->)(strto(?:d|f|ld)|is(?:alnum|alpha|blank|cntrl|digit|graph|lower|print|punct"
+                       r"|space|upper|xdigit)|to(?:lower|upper)|str(?:n?casecmp|coll|xfrm)|mb\w*to\w+|wc\w*to\w+"
+                       r"|setlocale|uselocale|localeconv)\s*\(")
+PRINTS_NUMBERS = re.compile(r"(?<![\w.])(?<!->)((?:f|d|sn|vf|vsn)printf|[fs]?scanf|vf?scanf)\s*\(")
+REAL_CONVERSION = re.compile(r"%[-+ #0'*.\d$]*(?:hh?|ll?|[jztL])?[aefgAEFG]")
+NUMBERS = ("src/base/number.c", "src/base/number.h")  # do it in a locale of their own
+FOR_PEOPLE = re.compile(r"cli/cmd_\w+\.c")  # what they print that is not for people is JSON, by the library for it
+
 FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 800
 FILE_BYTES_MAX = 1 << 20
@@ -394,6 +403,33 @@ def check_banned(tree):
             yield Violation(name, line_of(code, m.start()), f"{m[1]}() is banned")
 
 
+def call_text(text, code, start):
+    """A call's arguments as they stand, from the parenthesis that opens at start; code: the text with quotes blanked."""
+    depth = 0
+    for i in range(start, len(code)):
+        depth += {"(": 1, ")": -1}.get(code[i], 0)
+        if depth == 0:
+            return text[start:i]
+    return text[start:]
+
+
+def check_numbers(tree):
+    """Numbers are read and written as number.h does it, and nothing else goes by the locale."""
+    for name in tree.sources + tree.under("tools", ".c"):
+        if name in NUMBERS:
+            continue
+        text = without_comments(tree.text(name))
+        code = code_only(tree.text(name))
+        for m in BY_LOCALE.finditer(code):
+            yield Violation(name, line_of(code, m.start()), f"{m[1]}() goes by the host's locale")
+        for m in PRINTS_NUMBERS.finditer(code):
+            literals = "".join(s[1:-1] for s in LEXEME.findall(call_text(text, code, m.end() - 1)) if s[0] == '"')
+            if not REAL_CONVERSION.search(literals.replace("%%", "")) or (FOR_PEOPLE.fullmatch(name) and "print" in m[1]):
+                continue
+            yield Violation(name, line_of(code, m.start()),
+                            f"{m[1]}() of a number with a point goes by the host's locale; number.h does not")
+
+
 def check_lengths(tree):
     for name in tree.sources + tree.public_headers:
         lines = tree.text(name).count("\n")
@@ -472,7 +508,7 @@ def check_built(tree):
 
 def check_all(tree, build):
     checks = [check_rooms, lambda t: check_wrong_include_fails(t, build), check_headers_alone, check_banned,
-              check_lengths, check_globals, check_files, check_built]
+              check_numbers, check_lengths, check_globals, check_files, check_built]
     return sorted({violation for check in checks for violation in check(tree)})
 
 

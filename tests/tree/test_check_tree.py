@@ -250,6 +250,35 @@ class Banned(CheckTest):
         self.passes(self.check, **{"tests/x.c": "int x = rand();\n"})
 
 
+class Numbers(CheckTest):
+    check = staticmethod(check_tree.check_numbers)
+    NAMES = "strtod strtof strtold isspace isalpha tolower toupper strcasecmp strcoll mbstowcs wcstombs setlocale".split()
+
+    def test_calls(self):
+        text = "".join(f"int x = {name} (1);\n" for name in self.NAMES)
+        for file in ("src/base/x.c", "cli/cmd_x.c", "tools/x.c"):
+            self.assertEqual(self.found(self.check, **{file: text}),
+                             [f"{file}:{line}: {name}() goes by the host's locale"
+                              for line, name in enumerate(self.NAMES, 1)])
+
+    def test_conversions(self):
+        for call in ('fprintf(to, "%g", 1.0)', 'snprintf(o, sizeof(o), "%d %-5.*f", 1, 2, 3.0)',
+                     'fscanf(f, "%" PRIu64\n " %lf", &a, &b)', 'sscanf(text, "%f", &x)', 'snprintf(o, n, "%%%.3e", x)',
+                     'vsnprintf(o, n, "%Lg", args)'):
+            self.fails(self.check, ("cli/x.c:2", "goes by the host's locale"), **{"cli/x.c": f"\nint x = {call};\n"})
+
+    def test_lookalikes(self):
+        self.passes(self.check, **{
+            "src/base/number.c": 'double x = strtod_l(a, b, c) + strtod(a, b) + snprintf(a, 1, "%g", x);\n',
+            "cli/cmd_x.c": 'int x = fprintf(to, "%.1f", 1.0);\n',
+            "src/base/x.c": "\n".join([
+                'int a = fprintf(to, "%d %% full %s", f(")"), b) + number_print(to, "%g", 1.0) + my_isspace(c);',
+                '/* strtod(a) */ int b = x->isdigit(1) + strtol(a, b, 10) + printf("%g", 1.0);', ""])})
+
+    def test_cli_scans_as_others(self):
+        self.fails(self.check, ("cli/cmd_x.c:1", "sscanf"), **{"cli/cmd_x.c": 'int x = sscanf(a, "%lf", &b);\n'})
+
+
 class Lengths(CheckTest):
     check = staticmethod(check_tree.check_lengths)
 

@@ -13,6 +13,7 @@ static team *open_team(int n_threads, sereno_sched sched) {
     team_options options = {.n_threads = n_threads, .sched = sched, .spin_us_max = 50};
     team *t;
     assert_ok(team_open(&options, &t, err));
+    team_take_class(t);
     return t;
 }
 

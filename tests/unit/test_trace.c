@@ -5,6 +5,7 @@
 
 #include "../support/support.h" /* the program has one of that name, too */
 #include "decisions.h"
+#include "number.h"
 #include "trace.h"
 
 /* A run on a clock of its own: what a control would tell whoever logs. */
@@ -102,8 +103,8 @@ static void list_slices(const json_t *document, int track, char *out, size_t siz
     json_array_foreach(json_object_get(document, "traceEvents"), i, event) {
         if (strcmp(text_of(event, "ph"), "X") != 0 || number_of(event, "tid") != track) continue;
         bool abandoned = json_is_true(json_object_get(json_object_get(event, "args"), "abandoned"));
-        n += (size_t)snprintf(out + n, size - n, "%s%s %g+%g%s", n > 0 ? ", " : "", text_of(event, "name"),
-                              number_of(event, "ts"), number_of(event, "dur"), abandoned ? "!" : "");
+        n += (size_t)number_format(out + n, size - n, "%s%s %g+%g%s", n > 0 ? ", " : "", text_of(event, "name"),
+                                   number_of(event, "ts"), number_of(event, "dur"), abandoned ? "!" : "");
         assert_true(n < size);
     }
 }
@@ -120,8 +121,8 @@ static void assert_counter(const json_t *document, const char *name, const char 
     json_t *event;
     json_array_foreach(json_object_get(document, "traceEvents"), i, event) {
         if (strcmp(text_of(event, "ph"), "C") != 0 || strcmp(text_of(event, "name"), name) != 0) continue;
-        n += (size_t)snprintf(values + n, sizeof values - n, "%s%g@%g", n > 0 ? ", " : "",
-                              number_of(json_object_get(event, "args"), name), number_of(event, "ts"));
+        n += (size_t)number_format(values + n, sizeof values - n, "%s%g@%g", n > 0 ? ", " : "",
+                                   number_of(json_object_get(event, "args"), name), number_of(event, "ts"));
     }
     assert_string_equal(values, wanted);
 }
