@@ -33,7 +33,8 @@ uint64_t *faults(void) {
     return &n;
 }
 
-uint64_t count_faults(void) {
+uint64_t count_faults(void *ctx) {
+    (void)ctx;
     return *faults();
 }
 
