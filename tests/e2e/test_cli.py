@@ -1006,7 +1006,7 @@ class Sensing(Case):
                 self.assertIsNone(document["foreground_cpu"])
                 self.assertEqual({window["duty"] for window in document["windows"]}, {0})
         again = self.sense(folder, "--record", path, code=1)
-        self.assertIn(f"'{path}' exists already", again.err)
+        self.assertIn(f"'{path}' exists already; --record replaces nothing", again.err)
         self.assertRegex(self.sense(folder, "--record", f"{folder}/a.rec").out, r"a\.rec: \d+ boundaries, contended, \d+ bytes")
         self.assertIn("/no/place", self.sense(folder, "--record", "/no/place/a.rec", code=1).err)
         self.assertEqual(len([name for name in os.listdir(folder) if ".rec" in name]), 3)

@@ -255,6 +255,8 @@ static void test_a_fresh_sensor_says_the_same(void **state) {
         assert_true(r->windows[0].duty == 0.25f && r->windows[0].fg_latency_ns == 90.5f && r->windows[0].fg_gbs == 11);
         assert_true(r->windows[1].duty == 0 && isnan(r->windows[1].fg_latency_ns) && isnan(r->windows[1].fg_gbs));
         assert_int_equal(r->calibration != NULL, calibrated);
+        if (calibrated) assert_true(r->calibration->probe_ns == calibration->probe_ns);
+        if (calibrated) assert_true(r->calibration->probe_slope == calibration->probe_slope);
         recording_close(&r);
         assert_null(r);
         free(data);
@@ -290,6 +292,7 @@ static void test_what_is_no_boundary_is_counted(void **state) {
     bench b;
     recorder *to;
     open_bench(&b, NULL);
+    b.target.info.n_ctx = 100; /* nobody asks for the time of a longer context */
     const recorder_options how = {.size_max = PLENTY};
     assert_ok(recorder_open(b.sensor, &b.target.base, NULL, NULL, &how, &to, err));
     sereno_boundary good = {.n_subgraphs = 1, .batch = 1, .wall_ns = 1000, .now_ns = 5000}, bad = good;
