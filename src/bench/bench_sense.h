@@ -24,7 +24,8 @@ typedef struct sense_options {
     int foreground_cpu; /* -1: any */
     uint64_t seed;      /* of the duties */
     FILE *record;       /* what the sensor read goes there at the end; NULL: nowhere */
-    const char *model, *draft_model; /* what the recording calls them; draft_model NULL without */
+    /* What the recording calls them; draft_model NULL without. */
+    const char *model, *draft_model;
     bench_watch watch;
 } sense_options;
 
@@ -33,7 +34,8 @@ typedef enum sense_signal { SENSE_CS, SENSE_PROBE, SENSE_RUN_DELAY, SENSE_FUSED,
 /* One window; NaN is what it has no sample of. */
 typedef struct sense_window {
     double duty; /* share of the time that the foreground did stream; less than was meant where it had no core */
-    double fg_latency_ns, fg_gbs; /* what it felt: a dependent load, and bytes a second while it streamed; NaN without */
+    /* What it felt: a dependent load, and bytes a second while it streamed; NaN where there is none. */
+    double fg_latency_ns, fg_gbs;
     /* CS and PROBE: mean logarithm of the ratio to the baseline; FUSED: both over what they are beside a foreground
      * that streams all the time, weighed by how much they move, as the governor does it. */
     double signal[SENSE_SIGNALS];
@@ -58,7 +60,8 @@ typedef struct sense_result {
     sense_recorded recorded;
 } sense_result;
 
-/* SERENO_ERR_INVALID: there is no such core. SERENO_ERR_IO: the recording cannot be written. The result is freed in every case. */
+/* SERENO_ERR_INVALID: there is no such core. SERENO_ERR_IO: the recording cannot be written. The result is freed in
+ * every case. */
 int bench_sense(const sense_options *o, sense_result *out, sereno_error *err);
 void sense_result_free(sense_result *r);
 

@@ -116,9 +116,9 @@ typedef struct source {
 
 static void refuse(source *s, const char *what) {
     if (s->status) return;
-    s->status = err_set(s->err, SERENO_ERR_FORMAT,
-                        "the recording is damaged at byte %zu: %s cannot be, or is not all there",
-                        (size_t)(s->at - s->begin), what);
+    s->status =
+        err_set(s->err, SERENO_ERR_FORMAT, "the recording is damaged at byte %zu: %s cannot be, or is not all there",
+                (size_t)(s->at - s->begin), what);
 }
 
 static uint64_t take_number(source *s, const char *what, uint64_t most) {
@@ -260,8 +260,9 @@ static void take_all(source *s, recording *r) {
     if (s->status) return;
     if (s->at != s->end) refuse(s, "more than a recording");
     else if (check != hash_bytes(begin, size)) {
-        s->status = err_set(s->err, SERENO_ERR_FORMAT,
-                            "the recording is damaged: its check is not that of its %zu bytes, some were changed", size);
+        s->status =
+            err_set(s->err, SERENO_ERR_FORMAT,
+                    "the recording is damaged: its check is not that of its %zu bytes, some were changed", size);
     }
 }
 

@@ -101,8 +101,8 @@ static unsigned flags_of(const recording_codec *c, const recording_event *e, boo
 
 size_t recording_put(recording_codec *c, const recording_event *e, uint8_t *to) {
     const sereno_boundary *b = &e->boundary, at = expected_position(c);
-    bool moved = b->plan != at.plan || b->batch != at.batch || b->n_subgraphs != at.n_subgraphs ||
-                 b->subgraph != at.subgraph;
+    bool moved =
+        b->plan != at.plan || b->batch != at.batch || b->n_subgraphs != at.n_subgraphs || b->subgraph != at.subgraph;
     if (moved) enter_plan(c, b);
     size_t slot = slot_of(c, b), n = 0;
     unsigned flags = flags_of(c, e, moved, slot);

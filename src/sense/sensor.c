@@ -149,8 +149,7 @@ int sereno_sensor_open(sereno_engine *target, sereno_engine *draft, const sereno
     fill_pass_us(draft ? draft : target, s->pass_us[1]);
     const sereno_engine_info *info = target->ops->info(target), *of_draft = draft ? draft->ops->info(draft) : info;
     probe_begin(&s->probe, info, sereno_clock_system(), 1);
-    sensor_ask(s, (sensor_machine){
-                      .count_faults = own_faults, .time_probe = own_probe, .cache_bytes = cpu_l3_bytes()});
+    sensor_ask(s, (sensor_machine){.count_faults = own_faults, .time_probe = own_probe, .cache_bytes = cpu_l3_bytes()});
     s->draft_has_stream = draft && of_draft->stream;
     s->draft_has_team = draft && !of_draft->is_self_draft;
     s->teams[0].n_threads = info->n_threads > 0 ? (uint64_t)info->n_threads : 1;

@@ -168,11 +168,8 @@ static void test_recording(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pearson),
-        cmocka_unit_test(test_pearson_of_noise),
-        cmocka_unit_test(test_fusing),
-        cmocka_unit_test(test_a_short_run),
-        cmocka_unit_test(test_recording),
+        cmocka_unit_test(test_pearson),     cmocka_unit_test(test_pearson_of_noise), cmocka_unit_test(test_fusing),
+        cmocka_unit_test(test_a_short_run), cmocka_unit_test(test_recording),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
