@@ -1,4 +1,5 @@
 /* sereno sense. */
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,10 +9,17 @@
 #include "calibration_place.h"
 #include "command.h"
 #include "draft_options.h"
+#include "errors.h"
 #include "free_core.h"
 #include "machine_options.h"
 #include "machine_sensors.h"
+#include "output_file.h"
+#include "recording.h"
+#include "utf8.h"
 
+enum { FOREGROUND_STREAM, FOREGROUND_NONE };
+
+static const char *const foreground_names[] = {"stream", "none", NULL};
 static const char *const signal_names[SENSE_SIGNALS] = {
     [SENSE_CS] = "cs", [SENSE_PROBE] = "probe", [SENSE_RUN_DELAY] = "run_delay", [SENSE_FUSED] = "fused"};
 
@@ -20,9 +28,9 @@ typedef struct sense_arguments {
     common_options common;
     machine_options machine;
     draft_options draft;
-    const char *model;
+    const char *model, *record;
     float seconds;
-    int32_t batch, foreground_cpu;
+    int32_t batch, foreground, foreground_cpu;
     uint64_t seed;
 } sense_arguments;
 
@@ -34,7 +42,8 @@ typedef struct sensing {
     sereno_engine *engine;
     opened_draft draft;
     sereno_calibration *calibration; /* NULL: there is none */
-    int foreground_cpu;              /* -1: any */
+    int foreground_cpu;              /* -1: any, or none */
+    output_file *record;             /* NULL: nothing is recorded */
     machine_sensors sensors;
 } sensing;
 
@@ -47,14 +56,24 @@ static json_t *json_windows(const sense_result *r) {
     json_t *windows = json_array();
     for (int32_t i = 0; i < r->n_windows; i++) {
         const sense_window *w = &r->windows[i];
-        json_t *row = json_pack("{s:f, s:f, s:o}", "duty", w->duty, "fg_latency_ns", w->fg_latency_ns, "fg_gbs",
-                                json_known(w->fg_gbs));
+        json_t *row = json_pack("{s:f, s:o, s:o}", "duty", w->duty, "fg_latency_ns", json_known(w->fg_latency_ns),
+                                "fg_gbs", json_known(w->fg_gbs));
         for (int k = 0; k < SENSE_SIGNALS; k++) {
             json_object_set_new(row, signal_names[k], json_known(w->signal[k]));
         }
         json_array_append_new(windows, row);
     }
     return windows;
+}
+
+static const char *label(const sense_arguments *a) {
+    return a->foreground == FOREGROUND_NONE ? "quiet" : "contended";
+}
+
+static json_t *json_recording(const sensing *s, const sense_recorded *r) {
+    if (!s->record) return json_null();
+    return json_pack("{s:o, s:s, s:I, s:I, s:I}", "path", json_name(s->a->record), "label", label(s->a), "boundaries",
+                     (json_int_t)r->boundaries, "dropped", (json_int_t)r->dropped, "size_bytes", (json_int_t)r->size);
 }
 
 static void print_document(const sensing *s, const sense_result *r) {
@@ -71,6 +90,7 @@ static void print_document(const sensing *s, const sense_result *r) {
     json_object_set_new(document, "batch", json_integer(a->batch));
     json_object_set_new(document, "seed", json_integer((json_int_t)a->seed));
     json_object_set_new(document, "calibrated", json_boolean(s->calibration));
+    json_object_set_new(document, "foreground", json_string(foreground_names[a->foreground]));
     json_object_set_new(document, "foreground_cpu",
                         s->foreground_cpu >= 0 ? json_integer(s->foreground_cpu) : json_null());
     json_object_set_new(document, "window_ms", json_integer(SENSE_WINDOW_MS));
@@ -81,6 +101,7 @@ static void print_document(const sensing *s, const sense_result *r) {
                                   (json_int_t)t->probes, "dropped_faults", (json_int_t)t->dropped_faults,
                                   "dropped_delays", (json_int_t)t->dropped_delays, "probe_ms",
                                   (double)t->probe_time_ns / 1e6, "probe_baseline_ns", t->probe_baseline_ns));
+    json_object_set_new(document, "recording", json_recording(s, &r->recorded));
     json_object_set_new(document, "sensors", json_machine_sensors(&s->sensors));
     json_object_set_new(document, "windows", json_windows(r));
     json_object_set_new(document, "environment", json_environment(&a->machine, s->engine->ops->info(s->engine)));
@@ -108,6 +129,12 @@ static void print_table(const sensing *s, const sense_result *r) {
     printf("\n%.0f stretches, %.0f probes; dropped: %.0f with page faults, %.0f descheduled\n", (double)t->stretches,
            (double)t->probes, (double)t->dropped_faults, (double)t->dropped_delays);
     machine_sensors_print(&s->sensors);
+    if (!s->record) return;
+    char text[1024];
+    snprintf(text, sizeof text, "%s: %" PRIu64 " boundaries, %s, %" PRIu64 " bytes", s->a->record,
+             r->recorded.boundaries, label(s->a), r->recorded.size);
+    utf8_make_printable(text);
+    puts(text);
 }
 
 static int open_engines(sensing *s) {
@@ -119,11 +146,46 @@ static int open_engines(sensing *s) {
                           &s->draft, &s->bench.err);
 }
 
+/* ---- The recording ---- */
+
+/* What would be known only after all the work is asked before it. */
+static int open_record(sensing *s) {
+    const char *path = s->a->record;
+    if (!path) return SERENO_OK;
+    if (path_exists(path)) {
+        return err_set(&s->bench.err, SERENO_ERR_IO, "'%s' exists already; --record replaces nothing", path);
+    }
+    return output_file_open(path, false, &s->record, &s->bench.err);
+}
+
+static int commit_record(sensing *s, const sense_recorded *recorded) {
+    if (!s->record) return SERENO_OK;
+    if (recorded->dropped > 0) {
+        warn(&s->bench.diag, "the recording is full: its last %" PRIu64 " of %" PRIu64 " boundaries are not in it",
+             recorded->dropped, recorded->boundaries + recorded->dropped);
+    }
+    return output_file_commit(s->record, &s->bench.err);
+}
+
+static void describe_model(const sereno_model *model, char out[RECORDING_TEXT_MAX]) {
+    const sereno_model_info *m = sereno_model_describe(model);
+    snprintf(out, RECORDING_TEXT_MAX,
+             "%.100s, %s, %" PRIu64 " parameters, %u layers of %u, %u heads and %u of keys of %u, feed-forward %u",
+             m->name, m->weight_type, m->n_parameters, m->n_layers, m->n_embd, m->n_heads, m->n_kv_heads, m->head_dim,
+             m->n_ff);
+}
+
+/* ---- The work ---- */
+
 static int measure(sensing *s) {
     const sense_arguments *a = s->a;
     sense_result result = {0};
-    s->foreground_cpu = a->foreground_cpu >= 0 ? a->foreground_cpu : free_core(&a->machine);
-    int status = open_engines(s);
+    char model[RECORDING_TEXT_MAX];
+    bool quiet = a->foreground == FOREGROUND_NONE;
+    s->foreground_cpu = quiet ? -1 : a->foreground_cpu >= 0 ? a->foreground_cpu : free_core(&a->machine);
+    describe_model(s->model, model);
+    int status = open_record(s);
+    if (!status) status = open_engines(s);
     if (!status) {
         s->calibration = calibration_find_or_warn(&s->bench.diag, s->engine, s->draft.engine);
         const sense_options o = {.target = s->engine,
@@ -131,12 +193,17 @@ static int measure(sensing *s) {
                                  .calibration = s->calibration,
                                  .seconds = (double)a->seconds,
                                  .batch = a->batch,
+                                 .quiet = quiet,
                                  .foreground_cpu = s->foreground_cpu,
                                  .seed = a->seed,
+                                 .record = s->record ? s->record->to : NULL,
+                                 .model = model,
+                                 .draft_model = s->draft.engine ? draft_name(&a->draft, &s->draft) : NULL,
                                  .watch = bench_watch_of(&s->bench)};
         machine_sensors_begin(&s->sensors);
         status = bench_sense(&o, &result, &s->bench.err);
         machine_sensors_end(&s->sensors);
+        if (!status) status = commit_record(s, &result.recorded);
     }
     int code = bench_measured(&s->bench, status);
     if (!code && a->common.json) print_document(s, &result);
@@ -148,11 +215,16 @@ static int measure(sensing *s) {
 static int run_sensing(const command_line *cl, sense_arguments *a) {
     char path[4096];
     if (machine_check(cl, &a->machine) || draft_check(cl, &a->draft)) return EXIT_USAGE;
+    if (a->foreground == FOREGROUND_NONE && a->foreground_cpu >= 0) {
+        return usage_error(cl, "--foreground-cpu needs a foreground, --foreground none is without");
+    }
+    if (a->record && !*a->record) return usage_error(cl, "--record needs the name of a file");
     if (!model_path(a->model, path, sizeof path)) return usage_error(cl, "the model's path is too long");
     sensing s = {.a = a};
     if (!bench_begin(&s.bench, &a->common, cl->command)) return EXIT_FAILED;
     int code = sereno_model_open(path, &s.model, &s.bench.err) ? fail_model(&s.bench.diag, a->model, &s.bench.err)
                                                                : measure(&s);
+    output_file_close(&s.record);
     draft_close_opened(&s.draft);
     sereno_engine_close(&s.engine);
     sereno_model_close(&s.model);
@@ -173,10 +245,18 @@ int cmd_sense(int argc, char **argv) {
          "tokens of every pass of the model; default 0: one, or what a draft of four needs", 0, SERENO_VERIFY_BATCH_MAX,
          NULL, NULL},
         {OPTION_FLOAT, "--seconds", "S", &a.seconds, "go on for so long; default 8", 0.1, 600, NULL, NULL},
+        {OPTION_CHOICE, "--foreground", "WHAT", &a.foreground,
+         "stream: a thread that streams through memory; none: nothing, to record how a quiet machine looks. Default "
+         "stream",
+         0, 0, foreground_names, NULL},
         {OPTION_INT, "--foreground-cpu", "N", &a.foreground_cpu,
          "core of the built-in foreground; default: one beside those of --cpu, or any", 0, 4095, NULL, NULL},
         {OPTION_SEED, "-s, --seed", "N", &a.seed, "of how much the foreground does in each window; default 1", 0, 0,
          NULL, NULL},
+        {OPTION_TEXT, "--record", "FILE", &a.record,
+         "keep what the sensor read in FILE, labelled quiet or contended by the foreground, once it is whole; "
+         "below 100 kB a second, 4 MiB at most, and nothing is replaced",
+         0, 0, NULL, NULL},
         {OPTION_HEADING, NULL, NULL, NULL, "machine", 0, 0, NULL, NULL},
         MACHINE_OPTIONS(a.machine),
         COMMON_OPTIONS(a.common),
@@ -186,6 +266,7 @@ int cmd_sense(int argc, char **argv) {
         "sereno sense", "show how well contention is sensed, beside a foreground of known weight", "",
         "  sereno sense --cpu 0 --foreground-cpu 1 --draft self:int4\n"
         "  sereno sense --batch 8 --seconds 30 --json | jq .signals\n"
+        "  sereno sense --cpu 0 --foreground none --seconds 2 --record quiet.rec\n"
         "\nDecodes beside a thread that streams through memory for another share of every 20 ms, and correlates\n"
         "what the sensor says with that share, and with the latency and bandwidth that this thread gets.\n"
         "cs: time of subgraphs against their baseline; probe: that of a few dependent loads; fused: both.\n",

@@ -394,6 +394,59 @@ def calibration_seeds():
     }
 
 
+def recording_seeds():
+    """Without the check at the end. The times of passes make the head of an engine 2 KiB long, so there is one engine."""
+    def varint(n):
+        return (bytes([n & 127 | 128]) + varint(n >> 7)) if n > 127 else bytes([n])
+    def numbers(*values):
+        return b"".join(map(varint, values))
+    def text(t):
+        return varint(len(t)) + t.encode()
+    def signed(n):
+        return 2 * n if n >= 0 else -2 * n - 1
+    def boundary(wall, gap, position=None, kind=None, slept=0, sample=None, verdict=None, faults=None, probe=None):
+        """wall, gap, sample, faults: differences."""
+        flags = sum(bit for bit, part in ((1, position), (2, kind), (4, slept), (8, sample), (16, verdict), (32, faults),
+                                          (64, probe)) if part)
+        parts = [2 * signed(wall) + (flags > 0)]
+        parts += [flags] if flags else []
+        parts += [*(position or ()), *([kind] if kind else []), *([slept] if slept else []), signed(gap)]
+        parts += [signed(sample[0]), signed(sample[1]), sample[2]] if sample else []
+        parts += verdict or ()
+        parts += [len(faults), *map(signed, faults)] if faults else []
+        parts += [probe[0], signed(probe[1])] if probe else []
+        return numbers(*parts)
+    head = b"sereno-recording 1\n" + text("0.1.0") + text("a processor") + text("a model") + text("") + numbers(1, 32 << 20)
+    engine = (text("none") + numbers(100, 512, 1, 1, 16, 0, 1, 1 << 20, 1 << 20, 0)
+              + b"".join(struct.pack("<d", 1000 + 100 * (n % 128)) for n in range(256)))
+    windows = numbers(1000, 20000000, 2) + struct.pack("<6f", 0.5, 90, 11, 0, float("nan"), float("nan"))
+    calibration = "sereno-calibration 2\na machine\nquiet\n\nprobe 210.5 0.75\nrows 1\n1 1 2 0 0 100.25 0.5\n"
+    def whole(boundaries, count=None, size=None, calibrated=False, foreground=windows, dropped=0):
+        content = b"".join(boundaries)
+        return (head + engine + numbers(0) + (text(calibrated and calibration) if calibrated else numbers(0)) + foreground
+                + numbers(dropped, len(boundaries) if count is None else count, len(content) if size is None else size)
+                + content)
+    first = boundary(100000, 1000000, position=(1, 1, 2, 0), faults=(500,), probe=(1600, 900))
+    second = boundary(110000, 200, kind=1, sample=(2000000, 1000, 0))
+    passes = [boundary(2000 * (-1) ** n, 5, probe=(1500, -700) if n % 5 == 0 else None,
+                       faults=(0, 1) if n % 7 == 0 else None) for n in range(60)]
+    return {
+        "whole": whole([first, second, *passes]),
+        "calibrated": whole([first, second, *passes], calibrated=True),
+        "sleeps": whole([first, second, boundary(0, -100000, position=(1, 1, 2, 1), slept=500000, verdict=(1, 500)),
+                         boundary(0, 0, verdict=(2, 0))], dropped=7),
+        "none": whole([], foreground=numbers(0, 0, 0)),
+        "lie-about-boundaries": whole([first], count=1 << 40),
+        "lie-about-bytes": whole([first], size=1 << 62),
+        "lie-about-windows": whole([first], foreground=numbers(0, 1, 1 << 20)),
+        "subgraph": whole([boundary(1, 1, position=(1, 1, 2, 2))]),
+        "no-position": whole([boundary(1, 1)]),
+        "flags": whole([numbers(1, 128)]),
+        "duty": whole([first], foreground=numbers(0, 1, 1) + struct.pack("<3f", 1.5, 1, 1)),
+        "version": b"sereno-recording 2\n",
+    }
+
+
 def governor_seeds():
     """A policy, 30 settings (0: the default), then events: kind, plan, batch, 0.1 ms slept, time, and what was sensed."""
     def event(kind, now_us, plan=0, slept=0, stretch=1.0, probe=float("nan"), run_delay=0.0, tokens=1, wall_us=300):
@@ -427,7 +480,8 @@ def main():
     for target, seeds in (("fuzz_gguf", gguf_seeds()), ("fuzz_tokenizer", tokenizer_seeds()),
                            ("fuzz_procfs", procfs_seeds()), ("fuzz_sse", sse_seeds()),
                            ("fuzz_foreground", foreground_seeds()), ("fuzz_sensors", sensor_seeds()),
-                           ("fuzz_calibration", calibration_seeds()), ("fuzz_governor", governor_seeds())):
+                           ("fuzz_calibration", calibration_seeds()), ("fuzz_governor", governor_seeds()),
+                           ("fuzz_recording", recording_seeds())):
         folder = CORPUS / target
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in seeds.items():

@@ -8,6 +8,7 @@
 #include "errors.h"
 #include "kernels.h"
 #include "probe.h"
+#include "recorder.h"
 #include "region.h"
 #include "rng.h"
 #include "sleep.h"
@@ -18,6 +19,7 @@ enum {
     SLICE_NS = 1000000, /* of a window; in each it streams for the duty's share */
     BUFFER_BYTES = 256 << 20,
     CHUNK_BYTES = 64 << 10,
+    RECORD_BYTES = 4 << 20, /* most of a minute of a small model */
     DRAFT_TOKENS = 4,
     CONTEXT = 160, /* then the sequence begins anew: attention stays short */
     CONTEXT_MIN = SERENO_VERIFY_BATCH_MAX + DRAFT_TOKENS + 2,
@@ -124,6 +126,14 @@ static void *stream(void *arg) {
     return NULL;
 }
 
+/* In its place where there shall be nothing. */
+static void start_silence(streamer *s) {
+    s->start_ns = now_ns() + SLICE_NS;
+    for (int32_t i = 0; i < s->n_windows; i++) {
+        s->windows[i] = (sense_window){.fg_latency_ns = NAN, .fg_gbs = NAN};
+    }
+}
+
 static int start_streamer(streamer *s, sereno_error *err) {
     int status = kernels_find(NULL, &s->kernels, err);
     if (status) return status;
@@ -156,6 +166,7 @@ typedef struct tally {
 
 typedef struct watcher {
     sereno_sensor *sensor;
+    recorder *recorder; /* NULL: nothing is recorded */
     tally *tallies;
     int32_t n_windows;
     uint64_t start_ns;
@@ -163,7 +174,7 @@ typedef struct watcher {
 
 static sereno_verdict observe(void *ctx, const sereno_boundary *b) {
     watcher *w = ctx;
-    sereno_signals s = sereno_sensor_read(w->sensor, b);
+    sereno_signals s = w->recorder ? recorder_read(w->recorder, b) : sereno_sensor_read(w->sensor, b);
     uint64_t window = b->now_ns >= w->start_ns ? (b->now_ns - w->start_ns) / WINDOW_NS : UINT64_MAX;
     if (window >= (uint64_t)w->n_windows) return (sereno_verdict){0};
     tally *t = &w->tallies[window];
@@ -240,6 +251,33 @@ static int decode(const sense_options *o, watcher *w, sense_result *out, sereno_
     return status;
 }
 
+/* ---- The recording ---- */
+
+static int begin_recording(const sense_options *o, watcher *w, sereno_error *err) {
+    const recorder_options how = {
+        .model = o->model, .draft_model = o->draft_model, .quiet = o->quiet, .size_max = RECORD_BYTES};
+    return o->record ? recorder_open(w->sensor, o->target, o->draft, o->calibration, &how, &w->recorder, err)
+                     : SERENO_OK;
+}
+
+static int save_recording(const sense_options *o, const watcher *w, sense_result *out, sereno_error *err) {
+    if (!w->recorder) return SERENO_OK;
+    recording *r = recorder_end(w->recorder);
+    r->windows = calloc((size_t)w->n_windows, sizeof *r->windows);
+    if (!r->windows) return err_no_memory(err, "a recording's windows", (size_t)w->n_windows * sizeof *r->windows);
+    r->windows_begin_ns = w->start_ns;
+    r->window_ns = WINDOW_NS;
+    r->n_windows = w->n_windows;
+    for (int32_t i = 0; i < w->n_windows; i++) {
+        const sense_window *s = &out->windows[i];
+        r->windows[i] = (recording_window){(float)s->duty, (float)s->fg_latency_ns, (float)s->fg_gbs};
+    }
+    if (!recording_write(r, o->record)) return err_set(err, SERENO_ERR_IO, "the recording cannot be written");
+    long size = ftell(o->record);
+    out->recorded = (sense_recorded){r->n_boundaries, r->n_dropped, size > 0 ? (uint64_t)size : 0};
+    return SERENO_OK;
+}
+
 /* ---- All of it ---- */
 
 static void correlate(sense_result *r) {
@@ -273,20 +311,24 @@ int bench_sense(const sense_options *o, sense_result *out, sereno_error *err) {
     s.windows = out->windows;
     if (!out->windows || !w.tallies) status = err_no_memory(err, "windows", (size_t)n * sizeof *out->windows);
     if (!status) status = sereno_sensor_open(o->target, o->draft, o->calibration, &w.sensor, err);
+    if (!status) status = begin_recording(o, &w, err);
     if (!status) status = o->target->ops->truncate(o->target, 0, 0, err);
     if (!status && o->draft) status = o->draft->ops->truncate(o->draft, 0, 0, err);
-    if (!status) status = start_streamer(&s, err);
+    if (!status && o->quiet) start_silence(&s);
+    else if (!status) status = start_streamer(&s, err);
     w.start_ns = s.start_ns;
     if (!status) status = decode(o, &w, out, err);
     end_streamer(&s, status != SERENO_OK);
     for (int32_t i = 0; i < n && !status; i++) {
         settle_window(&w.tallies[i], &out->windows[i]);
     }
+    if (!status) status = save_recording(o, &w, out, err);
     if (!status) {
         out->n_windows = n;
         sereno_sensor_stats_read(w.sensor, &out->stats);
         correlate(out);
     }
+    recorder_close(&w.recorder);
     sereno_sensor_close(&w.sensor);
     free(w.tallies);
     return status;

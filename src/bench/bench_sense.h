@@ -1,10 +1,13 @@
 /*
  * How well contention is sensed: a model decodes beside a foreground that streams through memory at a random duty, new
  * in every window of 20 ms, and what the sensor says in a window is correlated with what the foreground did and felt.
- * The paper's figure 11, on a CPU. Thread: the engine's owner.
+ * The paper's figure 11, on a CPU. Or it decodes beside nothing. What the sensor read can be recorded (recording.h).
+ * Thread: the engine's owner.
  */
 #ifndef BENCH_BENCH_SENSE_H
 #define BENCH_BENCH_SENSE_H
+
+#include <stdio.h>
 
 #include "bench_watch.h"
 #include "sereno/sensor.h"
@@ -17,8 +20,12 @@ typedef struct sense_options {
     double seconds;                        /* 0.1 .. 600 */
     int32_t batch;      /* tokens of every pass of the target; 0: plain decoding, and with a draft four
                            tokens of it before each pass, which then verifies them */
+    bool quiet;         /* there is no foreground: all duties are 0 */
     int foreground_cpu; /* -1: any */
     uint64_t seed;      /* of the duties */
+    FILE *record;       /* what the sensor read goes there at the end; NULL: nowhere */
+    /* What the recording calls them; draft_model NULL without. */
+    const char *model, *draft_model;
     bench_watch watch;
 } sense_options;
 
@@ -27,7 +34,8 @@ typedef enum sense_signal { SENSE_CS, SENSE_PROBE, SENSE_RUN_DELAY, SENSE_FUSED,
 /* One window; NaN is what it has no sample of. */
 typedef struct sense_window {
     double duty; /* share of the time that the foreground did stream; less than was meant where it had no core */
-    double fg_latency_ns, fg_gbs; /* what it felt: a dependent load, and bytes a second while it streamed */
+    /* What it felt: a dependent load, and bytes a second while it streamed; NaN where there is none. */
+    double fg_latency_ns, fg_gbs;
     /* CS and PROBE: mean logarithm of the ratio to the baseline; FUSED: both over what they are beside a foreground
      * that streams all the time, weighed by how much they move, as the governor does it. */
     double signal[SENSE_SIGNALS];
@@ -38,15 +46,22 @@ typedef struct sense_correlation {
     double intensity, fg_latency, fg_bandwidth; /* with the duty, and the foreground's own latency and bandwidth */
 } sense_correlation;
 
+/* Boundaries in the recording, those that came after it was full, and bytes of it all. */
+typedef struct sense_recorded {
+    uint64_t boundaries, dropped, size;
+} sense_recorded;
+
 typedef struct sense_result {
     sense_window *windows; /* of those that are over */
     int32_t n_windows;
     sense_correlation of[SENSE_SIGNALS];
     sereno_sensor_stats stats;
     uint64_t passes;
+    sense_recorded recorded;
 } sense_result;
 
-/* SERENO_ERR_INVALID: there is no such core. The result is freed in every case. */
+/* SERENO_ERR_INVALID: there is no such core. SERENO_ERR_IO: the recording cannot be written. The result is freed in
+ * every case. */
 int bench_sense(const sense_options *o, sense_result *out, sereno_error *err);
 void sense_result_free(sense_result *r);
 

@@ -39,7 +39,7 @@ static uint64_t follow(const probe *p, const uint64_t *lines, int n, uint64_t ze
     return value & zero;
 }
 
-double probe_run(probe *p, uint64_t now_ns) {
+probe_times probe_time(probe *p) {
     uint64_t lines[PROBE_LOADS + 1], zero = 0;
     uint64_t start = sereno_now_ns(p->clock);
     for (int i = 0; i <= PROBE_LOADS; i++) {
@@ -52,15 +52,23 @@ double probe_run(probe *p, uint64_t now_ns) {
     uint64_t last = follow(p, lines + 1, PROBE_LOADS, zero);
     __asm__ volatile("" : "+r"(last) : : "memory");
     uint64_t end = sereno_now_ns(p->clock);
-    double cost = (double)(end - start);
+    return (probe_times){.all_ns = end - start, .loads_ns = end - loading};
+}
+
+double probe_count(probe *p, uint64_t now_ns, probe_times t) {
+    double cost = (double)t.all_ns;
     p->cost_ns = p->n == 0 ? cost : p->cost_ns + (cost - p->cost_ns) / 8;
     /* What it took beyond the usual is paid for too: a page fault, a deschedule. */
     double owed = (cost > p->cost_ns ? cost : p->cost_ns) / PROBE_SHARE;
     p->last_ns = now_ns;
     p->next_ns = now_ns + (uint64_t)owed;
-    p->time_ns += end - start;
+    p->time_ns += t.all_ns;
     p->n++;
-    return (double)(end - loading) / PROBE_LOADS;
+    return (double)t.loads_ns / PROBE_LOADS;
+}
+
+double probe_run(probe *p, uint64_t now_ns) {
+    return probe_count(p, now_ns, probe_time(p));
 }
 
 void probe_learn(probe *p, float ns, uint64_t now_ns, bool may_rise) {

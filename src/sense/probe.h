@@ -49,7 +49,18 @@ void probe_learn(probe *p, float ns, uint64_t now_ns, bool may_rise);
 /* What the probe lately was, against its baseline; 0: nothing is known. */
 float probe_level(const probe *p);
 
-/* Runs it and returns nanoseconds a load. now_ns: of the boundary, by which it is due again. */
+/* What a probe took: in all, and its eight loads alone. */
+typedef struct probe_times {
+    uint64_t all_ns, loads_ns;
+} probe_times;
+
+/* Runs it. */
+probe_times probe_time(probe *p);
+
+/* Takes note of one that ran and returns nanoseconds a load. now_ns: of the boundary, by which it is due again. */
+double probe_count(probe *p, uint64_t now_ns, probe_times t);
+
+/* Both. */
 double probe_run(probe *p, uint64_t now_ns);
 
 #endif

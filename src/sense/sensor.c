@@ -64,9 +64,8 @@ struct sereno_sensor {
     bool draft_has_team;
     team_sample teams[2]; /* the target's, and of a draft which has its own */
     float run_delay;      /* of the last sample; NaN once it has been given out */
-    /* Page faults of the owner. */
-    uint64_t (*count_faults)(void);
-    uint64_t faults, faults_read_ns;
+    sensor_machine machine;
+    uint64_t faults, faults_read_ns; /* page faults of the owner */
     sereno_sensor_stats stats;
 };
 
@@ -93,7 +92,32 @@ static void fill_slopes(sereno_sensor *s) {
     }
 }
 
+static uint64_t own_faults(void *ctx) {
+    (void)ctx;
+    return thread_page_faults();
+}
+
+static probe_times own_probe(void *ctx, probe *p) {
+    (void)ctx;
+    return probe_time(p);
+}
+
+sensor_machine sensor_machine_of(const sereno_sensor *s) {
+    return s->machine;
+}
+
+void sensor_ask(sereno_sensor *s, sensor_machine machine) {
+    s->machine = machine;
+    sensor_assume_cache(s, machine.cache_bytes);
+}
+
+void sensor_count_with(sereno_sensor *s, const sereno_clock *clock, uint64_t (*count_faults)(void *ctx)) {
+    s->probe.clock = clock;
+    s->machine.count_faults = count_faults ? count_faults : own_faults;
+}
+
 void sensor_assume_cache(sereno_sensor *s, uint64_t cache_bytes) {
+    s->machine.cache_bytes = cache_bytes;
     bool measured = s->calibration && s->calibration->probe_ns > 0;
     s->probe_slope =
         measured ? (float)s->calibration->probe_slope : shipped_probe_slope(s->probe.lines * 64, cache_bytes);
@@ -120,13 +144,12 @@ int sereno_sensor_open(sereno_engine *target, sereno_engine *draft, const sereno
     s->has_draft = draft != NULL;
     s->use_probe = true;
     s->run_delay = NAN;
-    s->count_faults = thread_page_faults;
     fill_slopes(s);
     fill_pass_us(target, s->pass_us[0]);
     fill_pass_us(draft ? draft : target, s->pass_us[1]);
     const sereno_engine_info *info = target->ops->info(target), *of_draft = draft ? draft->ops->info(draft) : info;
     probe_begin(&s->probe, info, sereno_clock_system(), 1);
-    sensor_assume_cache(s, cpu_l3_bytes());
+    sensor_ask(s, (sensor_machine){.count_faults = own_faults, .time_probe = own_probe, .cache_bytes = cpu_l3_bytes()});
     s->draft_has_stream = draft && of_draft->stream;
     s->draft_has_team = draft && !of_draft->is_self_draft;
     s->teams[0].n_threads = info->n_threads > 0 ? (uint64_t)info->n_threads : 1;
@@ -148,18 +171,13 @@ void sereno_sensor_use_probe(sereno_sensor *s, bool use) {
     s->use_probe = use;
 }
 
-void sensor_count_with(sereno_sensor *s, const sereno_clock *clock, uint64_t (*count_faults)(void)) {
-    s->probe.clock = clock;
-    s->count_faults = count_faults ? count_faults : thread_page_faults;
-}
-
 /* ---- What spoils a sample ---- */
 
 /* Whether a page fault fell into what has just ended; for sure only if `certain`, which costs a system call. */
 static bool faulted(sereno_sensor *s, uint64_t now_ns, bool certain) {
     if (!certain && now_ns - s->faults_read_ns < FAULTS_READ_NS) return false;
     uint64_t before = s->faults;
-    s->faults = s->count_faults();
+    s->faults = s->machine.count_faults(s->machine.ctx);
     s->faults_read_ns = now_ns;
     return s->faults != before;
 }
@@ -304,7 +322,8 @@ static void read_probe(sereno_sensor *s, const sereno_boundary *at, sereno_signa
     if (resting) lately = &s->probe.resting;
     else if (is_after_rest(s, at->now_ns, 0)) lately = &s->probe.after_rest;
     float usual = lately ? lately->value : (float)s->probe.quiet_ns;
-    float ns = (float)probe_run(&s->probe, at->now_ns), ratio = usual > 0 ? ns / usual : NAN;
+    probe_times times = s->machine.time_probe(s->machine.ctx, &s->probe);
+    float ns = (float)probe_count(&s->probe, at->now_ns, times), ratio = usual > 0 ? ns / usual : NAN;
     s->stats.probe_time_ns = s->probe.time_ns;
     bool was_faulted = faulted(s, at->now_ns, !(ratio < ratio_suspect));
     if (was_faulted || ns <= 0 || ratio > PROBE_DESCHEDULED) {

@@ -36,8 +36,8 @@ OPTIONS = {
     "convert": {"-m": 1, "--model": 1, "--type": 1, "-o": 1, "--output": 1, "--force": 0},
     "calibrate": {"-m": 1, "--model": 1, "-c": 1, "--ctx-size": 1, "-md": 1, "--draft": 1, "--seconds": 1,
                   "--aggressor-cpu": 1, "-t": 1, "--threads": 1, "--cpu": 1, "--sched": 1, "--activations": 1},
-    "sense": {"-m": 1, "--model": 1, "-md": 1, "--draft": 1, "--batch": 1, "--seconds": 1, "--foreground-cpu": 1,
-              "-s": 1, "--seed": 1, "-t": 1, "--threads": 1, "--cpu": 1, "--sched": 1, "--activations": 1},
+    "sense": {"-m": 1, "--model": 1, "-md": 1, "--draft": 1, "--batch": 1, "--seconds": 1, "--foreground": 1,
+              "--foreground-cpu": 1, "--record": 1, "-s": 1, "--seed": 1, "-t": 1, "--threads": 1, "--cpu": 1, "--sched": 1, "--activations": 1},
     "foreground": {"--list": 0, "--seconds": 1, "--fps": 1, "--cpu": 1, "--first-frame": 1, "--hint": 0, "--tune": 1},
 }
 # Keys of `run --json` and the type of each (a dict: an object with at least these).
@@ -1177,12 +1177,47 @@ class Sensing(Case):
             self.assertLessEqual(set(document["signals"]) | {"duty", "fg_latency_ns", "fg_gbs"}, set(window))
             self.assertTrue(0 <= window["duty"] <= 1)
         self.assertGreater(document["samples"]["stretches"], 0)
+        self.assertEqual((document["foreground"], document["recording"]), ("stream", None))
+
+    def test_recordings(self):
+        folder = self.folder()
+        for foreground, label in (("none", "quiet"), ("stream", "contended")):
+            path = f"{folder}/{label}.rec"
+            document = self.document(self.sense(folder, "--json", "--foreground", foreground, "--record", path).out)
+            with open(path, "rb") as file:
+                data = file.read()
+            self.assertTrue(data.startswith(b"sereno-recording 1\n"))
+            self.assertIn(b"layers of", data)
+            recording = document["recording"]
+            self.assertGreater(recording.pop("boundaries"), 0)
+            self.assertEqual(recording, {"path": path, "label": label, "dropped": 0, "size_bytes": len(data)})
+            self.assertEqual(document["foreground"], foreground)
+            for window in document["windows"]:
+                self.assertEqual(window["fg_latency_ns"] is None, label == "quiet")
+            if label == "quiet":
+                self.assertIsNone(document["foreground_cpu"])
+                self.assertEqual({window["duty"] for window in document["windows"]}, {0})
+        again = self.sense(folder, "--record", path, code=1)
+        self.assertIn(f"'{path}' exists already; --record replaces nothing", again.err)
+        self.assertRegex(self.sense(folder, "--record", f"{folder}/a.rec").out, r"a\.rec: \d+ boundaries, contended, \d+ bytes")
+        self.assertIn("/no/place", self.sense(folder, "--record", "/no/place/a.rec", code=1).err)
+        self.assertEqual(len([name for name in os.listdir(folder) if ".rec" in name]), 3)
+
+    def test_an_interrupted_recording_leaves_nothing(self):
+        folder = self.folder()
+        running = self.start("sense", "-m", tiny_model(), "--seconds", "600", "--sched", "normal", "--record",
+                             f"{folder}/a.rec", terminal_stderr=True)
+        running.wait_for("err", b"measuring")
+        self.assertEqual(os.listdir(folder), ["a.rec.part"])
+        self.assertEqual(self.finish_after_interrupt(running).out, "")
+        self.assertEqual(os.listdir(folder), [])
 
     def test_misuse(self):
         cache = self.folder()
         for command, arguments in ((self.calibrate, ("--aggressor-cpu", 4000)), (self.sense, ("--foreground-cpu", 4000)),
                                    (self.calibrate, ("--seconds", 0.5)), (self.sense, ("--batch", 33)),
-                                   (self.calibrate, ("--draft", "self"))):
+                                   (self.calibrate, ("--draft", "self")), (self.sense, ("--record", "")),
+                                   (self.sense, ("--foreground", "none", "--foreground-cpu", 0))):
             with self.subTest(arguments):
                 self.assertEqual(command(cache, *arguments, code=2).out, "")
 

@@ -477,6 +477,22 @@ class CompareCorun(Case):
             "quick", behaviour="exit2", code=1).err)
         self.assertNotIn("--fresh", self.corun("quick", behaviour="exit1", code=1).err)
 
+    def test_how_the_peer_was_built(self):
+        for built in (None, "llama.cpp, A Processor without its AMX\ncc 7\n"):
+            self.setUp()
+            if built:
+                (self.place / "built-server").write_text(built)
+            self.corun("shared", *self.peer())
+            document, text = sorted(self.out.iterdir())
+            wanted = "llama.cpp, A Processor without its AMX, cc 7" if built else "not by setup-llama"
+            self.assertEqual(self.document(document.read_text())["llama"], {"built": wanted})
+            self.assertIn(f"\nllama.cpp  {wanted}\n", text.read_text())
+        self.setUp()
+        self.corun("quick", *self.peer())
+        document, text = sorted(self.out.iterdir())
+        self.assertNotIn("llama", self.document(document.read_text()))
+        self.assertNotIn("llama.cpp", text.read_text())
+
     def test_the_peer_has_the_cores_of_the_llm(self):
         for what, wanted in (("frontier", f"llama 1 [{self.cores[0]}]"),
                              ("shared", f"llama {len(self.cores)} {self.cores}")):
@@ -504,11 +520,11 @@ class RealLlamaDecode(Case):
 
     def setUp(self):
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        pythons = sorted((cache / "sereno/peers").glob("llama-cpp-python-*/venv/bin/python"))
-        if not pythons:
+        notes = sorted((cache / "sereno/peers").glob("llama-cpp-python-*/built"))
+        if not notes:
             self.skipTest("needs llama.cpp (tools/peers/setup-llama)")
         model = self.real_model()
-        self.worker = [pythons[-1], LLAMA_DECODE, model, "--draft", model, "--threads", 1, "--context", 256, "--top-k",
+        self.worker = [notes[-1].parent / "venv/bin/python", LLAMA_DECODE, model, "--draft", model, "--threads", 1, "--context", 256, "--top-k",
                        40, "--top-p", 0.95, "--min-p", 0.05]
 
     def generate(self, temperature, modes):
@@ -552,9 +568,9 @@ esac""")
     def venv_python(self, script):
         fake(self.fakes, "venv-python", script)
 
-    def setup_llama(self, *what, code=0):
+    def setup_llama(self, *what, code=0, **env):
         return self.execute(SETUP_LLAMA, *what, code=code, env=support.clean_environment(
-            XDG_CACHE_HOME=self.cache, PATH=path_with(self.fakes)))
+            XDG_CACHE_HOME=self.cache, PATH=path_with(self.fakes), **env))
 
     def log(self):
         return (self.fakes / "log").read_text()
@@ -626,6 +642,33 @@ esac""")
             result = self.setup_llama("server", code=1)
             self.assertEqual(result.out, "")
             self.assertIn("an illegal instruction", result.err)
+
+    def processor(self, *flags):
+        """A description of it, of two cores."""
+        path = self.folder() / "cpuinfo"
+        path.write_text(2 * f"model name\t: A Processor\nflags\t\t: fpu {' '.join(flags)} vnni\n\n")
+        return path
+
+    def test_amx_is_left_out_where_there_is_some(self):
+        self.fake_sources_and_cmake()
+        self.setup_llama("server", CPUINFO=self.processor())
+        self.venv_python("exit 0")
+        self.setup_llama(CPUINFO=self.processor("amx_bf16", "amx_int8x"))
+        self.assertNotIn("-mno-", self.log())
+        notes = sorted(self.cache.rglob("built*"))
+        for note in notes:
+            self.assertTrue(note.read_text().splitlines()[0].endswith(" A Processor"), "once, though there are two cores")
+        amx = self.processor("amx_bf16", "amx_tile", "amx_int8")
+        for what in ("library", "server"):
+            if what == "server":
+                self.fake_sources_and_cmake()
+            self.assertIn("building llama.cpp", self.setup_llama(what, CPUINFO=amx).err)
+            self.assertEqual(self.setup_llama(what, CPUINFO=amx).err, "")
+        words = "-DCMAKE_C_FLAGS=-mno-amx-int8 -DCMAKE_CXX_FLAGS=-mno-amx-int8"
+        self.assertRegex(self.log(), rf"--no-binary llama-cpp-python .*, .*{words}")
+        self.assertRegex(self.log(), rf"cmake -S .*{words}")
+        for note in notes:
+            self.assertIn("A Processor without its AMX", note.read_text().splitlines()[0])
 
     def test_misuse(self):
         self.assertIn("usage", self.setup_llama("client", code=2).err)

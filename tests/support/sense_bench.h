@@ -32,7 +32,7 @@ uint64_t figure_now(void *ctx);
 
 /* Page faults that the sensor of a bench is told of, and by what. */
 uint64_t *faults(void);
-uint64_t count_faults(void);
+uint64_t count_faults(void *ctx);
 
 /* Half of the stream would fit into the last-level cache; a pass of n tokens takes 1000 + 100 n us. */
 void open_bench(bench *b, const sereno_calibration *calibration);

@@ -1,7 +1,10 @@
 /* The statistics of `sereno sense` on made-up windows, and one short run. */
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "bench_sense.h"
+#include "replay.h"
 #include "support.h"
 
 static void test_pearson(void **state) {
@@ -85,12 +88,88 @@ static void test_a_short_run(void **state) {
     sereno_model_close(&model);
 }
 
+/* What the sensor of a real run said, by its counts: a fresh one that is given the recording counts the same. */
+static void assert_replays(const recording *r, const sense_result *of) {
+    replay *p;
+    sereno_sensor *sensor;
+    recording_event e;
+    assert_ok(replay_open(r, &p, err));
+    assert_ok(sereno_sensor_open(replay_target(p), replay_draft(p), r->calibration, &sensor, err));
+    sensor_ask(sensor, replay_machine(p));
+    while (replay_next(p, &e)) {
+        sereno_sensor_read(sensor, &e.boundary);
+    }
+    sereno_sensor_stats stats;
+    sereno_sensor_stats_read(sensor, &stats);
+    assert_memory_equal(&stats, &of->stats, sizeof stats);
+    sereno_sensor_close(&sensor);
+    replay_close(&p);
+}
+
+static void assert_windows(const recording *r, const sense_result *of) {
+    assert_int_equal(r->n_windows, of->n_windows);
+    assert_int_equal(r->window_ns, SENSE_WINDOW_MS * 1000000);
+    for (int32_t i = 0; i < r->n_windows; i++) {
+        const recording_window *w = &r->windows[i];
+        assert_true(w->duty == (float)of->windows[i].duty);
+        assert_int_equal(isnan(w->fg_latency_ns), r->quiet);
+        if (r->quiet) assert_true(w->duty == 0 && isnan(w->fg_gbs));
+    }
+}
+
+static void test_recording(void **state) {
+    (void)state;
+    sereno_model *model = open_random_model("tiny", "q4_0");
+    sereno_engine *e = open_engine(model, 1, NULL, 256, 1), *draft;
+    assert_ok(sereno_engine_open_self_draft(e, SERENO_SELF_INT8, 0, NULL, NULL, &draft, err));
+    for (int quiet = 0; quiet < 2; quiet++) {
+        char *data = NULL;
+        size_t size;
+        FILE *file = open_memstream(&data, &size);
+        sense_result result;
+        recording *r;
+        assert_non_null(file);
+        const sense_options o = {.target = e,
+                                 .draft = quiet ? draft : NULL,
+                                 .seconds = 0.2,
+                                 .quiet = quiet,
+                                 .foreground_cpu = -1,
+                                 .seed = 7,
+                                 .record = file,
+                                 .model = "tiny",
+                                 .draft_model = quiet ? "self:int8" : NULL};
+        assert_ok(bench_sense(&o, &result, err));
+        fclose(file);
+        assert_ok(recording_parse((uint8_t *)data, size, &r, err));
+        assert_true(r->n_boundaries > 0 && result.recorded.boundaries == r->n_boundaries);
+        assert_int_equal(result.recorded.size, size);
+        assert_int_equal(result.recorded.dropped, 0);
+        assert_int_equal(r->quiet, quiet);
+        assert_int_equal(r->has_draft, quiet);
+        assert_string_equal(r->model, "tiny");
+        assert_string_equal(r->target.isa, e->ops->info(e)->isa);
+        assert_windows(r, &result);
+        assert_replays(r, &result);
+        recording_close(&r);
+        free(data);
+        sense_result_free(&result);
+    }
+    FILE *full = fopen("/dev/full", "wb");
+    sense_result result;
+    if (full) setvbuf(full, NULL, _IONBF, 0);
+    const sense_options o = {.target = e, .seconds = 0.1, .quiet = true, .record = full, .model = ""};
+    if (full) assert_int_equal(bench_sense(&o, &result, NULL), SERENO_ERR_IO);
+    if (full) sense_result_free(&result);
+    if (full) fclose(full);
+    sereno_engine_close(&draft);
+    sereno_engine_close(&e);
+    sereno_model_close(&model);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pearson),
-        cmocka_unit_test(test_pearson_of_noise),
-        cmocka_unit_test(test_fusing),
-        cmocka_unit_test(test_a_short_run),
+        cmocka_unit_test(test_pearson),     cmocka_unit_test(test_pearson_of_noise), cmocka_unit_test(test_fusing),
+        cmocka_unit_test(test_a_short_run), cmocka_unit_test(test_recording),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -134,6 +134,11 @@ def set_up_llama(what):
     return done.stdout.strip()
 
 
+def how_built(note):
+    """What setup-llama wrote when it was done: version, flags, processor, what was left out of it, compiler."""
+    return ", ".join(note.read_text().splitlines()) if note.exists() else "not by setup-llama"
+
+
 def llama_command(script):
     """How to run a script of this folder with llama.cpp."""
     return [set_up_llama("library"), str(PEERS / script)]

@@ -17,8 +17,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from common import (ROOT, PEERS, Failure, Sereno, begin_results, cached_model, default_model, end, finish,
-                    lines_about_us, option_parser, parse, run, say, without_places, write_all)
+from common import (ROOT, PEERS, Failure, Sereno, begin_results, cached_model, default_model, end, finish, how_built,
+                    lines_about_us, option_parser, parse, run, say, set_up_llama, without_places, write_all)
 
 NATIVE_JANK = 4
 TUNINGS = 3   # attempts
@@ -160,12 +160,16 @@ def bench(options, name, cell, log, more, strategies):
     return text, parse("sereno", run("sereno", list(map(str, [*command, "--json", "--report"]))))
 
 
+def has_peer(options, cell):
+    return options.peer and cell[0] == "real" and options.what != "quick"
+
+
 def run_cell(options, name, cell, folder):
     setting, placement, foregrounds, strategies, _ = cell
     tune(options.build / "sereno", foregrounds)
     log = folder / f"{name}-{setting}-{placement}.jsonl"
     more = QUICK if name == "quick" else USUAL
-    if setting == "real" and options.peer and name != "quick":
+    if has_peer(options, cell):
         with Server(options, models(options, setting)[0], placement) as server:
             return bench(options, name, cell, log, more, f"{strategies},peer:{server.url}")
     return bench(options, name, cell, log, more, strategies)
@@ -176,6 +180,10 @@ def compare(options):
     sereno = Sereno(options.build / "sereno", "corun")
     results = {**begin_results(sereno, now), "cells": []}
     lines = lines_about_us(results)
+    if any(has_peer(options, cell) for cell in CELLS[options.what]):
+        options.llama = options.llama or [set_up_llama("server")]
+        results["llama"] = {"built": how_built(Path(options.llama[0]).with_name("built-server"))}
+        lines.append(f"llama.cpp  {results['llama']['built']}")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sereno/corun"
     scratch = tempfile.mkdtemp() if options.what == "quick" else None
     folder = Path(scratch or cache)

@@ -9,6 +9,8 @@ from pathlib import Path
 import llama_cpp
 from llama_cpp import llama_cpp as api
 
+from common import how_built
+
 LOG_INFO, LOG_WARN, LOG_ERROR = 2, 3, 4  # enum ggml_log_level
 SEQUENCE = 0
 
@@ -86,11 +88,10 @@ def about(sequence, log):
     """Who answers: version, flags, settings, where the weights lie."""
     library = api._lib
     library.ggml_commit.restype = library.ggml_version.restype = api.ctypes.c_char_p
-    built = Path(sys.prefix).parent / "built"
     return {
         "llama_cpp_python": llama_cpp.__version__, "llama_cpp": api.llama_version().decode(),
         "ggml": library.ggml_version().decode(), "commit": library.ggml_commit().decode(),
-        "built": ", ".join(built.read_text().splitlines()) if built.exists() else "not by setup-llama",
+        "built": how_built(Path(sys.prefix).parent / "built"),
         "system_info": " ".join(api.llama_print_system_info().decode().split()),
         "threads": api.llama_n_threads(sequence.context), "n_ctx": api.llama_n_ctx(sequence.context),
         "n_batch": api.llama_n_batch(sequence.context), "n_ubatch": api.llama_n_ubatch(sequence.context),
