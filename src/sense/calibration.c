@@ -128,9 +128,7 @@ bool calibration_blind(const sereno_calibration *c) {
 bool calibration_write(const sereno_calibration *c, FILE *to) {
     fprintf(to, "%s\n%s\n%s\n%s\n", first_line, c->identity, c->quiet ? "quiet" : "not quiet", c->remark);
     /* All digits: with what is read again a sensor senses the same. */
-    number_print(to, "probe %.17g %.17g
-rows %" PRId32 "
-", c->probe_ns, c->probe_slope, c->n_baselines);
+    number_print(to, "probe %.17g %.17g\nrows %" PRId32 "\n", c->probe_ns, c->probe_slope, c->n_baselines);
     for (int32_t i = 0; i < c->n_baselines; i++) {
         const sereno_baseline *b = &c->baselines[i];
         number_print(to, "%d %d %d %d %d %.9g %.9g\n", (int)b->plan, b->batch, b->n_subgraphs, b->subgraph,
