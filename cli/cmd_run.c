@@ -267,9 +267,9 @@ static void report_json(const run *r, const sereno_generation *g) {
     const double mib = 1 << 20;
     const sereno_engine_info *draft = r->draft.engine ? r->draft.engine->ops->info(r->draft.engine) : NULL;
     double draft_mib = draft ? (double)(draft->weight_bytes + draft->kv_bytes) / mib : 0;
-    json_t *memory =
-        json_pack("{s:f, s:f, s:f, s:f}", "weights_mib", (double)info->weight_bytes / mib, "draft_mib", draft_mib,
-                  "kv_mib", (double)info->kv_bytes / mib, "rss_mib", (double)procfs_rss_bytes() / mib);
+    json_t *memory = json_pack("{s:f, s:f, s:f, s:f}", "weights_mib",
+                               (double)(info->weight_bytes + info->embedding_bytes) / mib, "draft_mib", draft_mib,
+                               "kv_mib", (double)info->kv_bytes / mib, "rss_mib", (double)procfs_rss_bytes() / mib);
     const char *origin = sereno_model_describe(r->model)->origin;
     print_json(json_pack("{s:i, s:s%, s:o, s:i, s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema_version",
                          SCHEMA_VERSION, "text", g->text.data ? g->text.data : "", g->text.size, "tokens", tokens,

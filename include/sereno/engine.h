@@ -99,9 +99,10 @@ typedef struct sereno_pass {
 typedef struct sereno_engine_info {
     const char *isa; /* kernels in use: "avx512", "portable" */
     int32_t n_vocab, n_ctx, n_sequences, n_threads;
-    int32_t activation_bits; /* 8 or 16 */
-    bool is_self_draft;      /* its sequences follow those of a target (sereno_engine_open_self_draft) */
-    uint64_t weight_bytes;   /* packed weights */
+    int32_t activation_bits;  /* 8 or 16 */
+    bool is_self_draft;       /* its sequences follow those of a target (sereno_engine_open_self_draft) */
+    uint64_t weight_bytes;    /* packed weights that every pass reads */
+    uint64_t embedding_bytes; /* of a token embedding in memory of its own; 0: its rows are the output head's */
     /* Memory that every pass streams, of which a probe may read any byte at any time; NULL: there is none to be shown.
      */
     const void *stream;

@@ -201,8 +201,7 @@ static void prepare_token(native_engine *e, void *ctx, int32_t token, int32_t me
     int64_t source = p->subgraph->kind == SERENO_SUBGRAPH_HEAD ? e->logits_input[token] : token;
     float *x = s->x + source * n_embd;
     if (p->subgraph->kind == SERENO_SUBGRAPH_QKV && p->subgraph->layer == 0) {
-        const gguf_tensor *embedding = e->weights.embedding;
-        tensor_row_read(embedding->type, embedding->data, e->inputs[token].token, n_embd, x);
+        pack_read_row(&e->weights.embedding, e->inputs[token].token, x);
         op_rope_angles(e->inputs[token].position, m->rope_base, (int32_t)m->rope_dims,
                        s->angles + (int64_t)token * m->rope_dims);
     }
