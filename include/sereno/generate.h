@@ -78,7 +78,7 @@ SERENO_API void sereno_generator_close(sereno_generator **generator);
 
 /*
  * Generates until an end. SERENO_ERR_CONTEXT_FULL: the prompt leaves no room for a token (both numbers
- * are named; nothing is cut). SERENO_ERR_FORMAT: the model's logits are not numbers. On failure *out
+ * are named; nothing is cut). SERENO_ERR_FORMAT: one of the model's logits is not finite. On failure *out
  * holds what was generated so far; free it in every case.
  */
 SERENO_API int sereno_generate(sereno_generator *generator, const sereno_request *request, sereno_generation *out,

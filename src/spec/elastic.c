@@ -1,6 +1,8 @@
 #include "elastic.h"
 
 #include <assert.h>
+#include <float.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -381,14 +383,34 @@ static int32_t synthetic_choice(const elastic *el, const elastic_sequence *s, in
     return chosen;
 }
 
+/* The first logit that is not finite, or n. In blocks without branches, for vectors. */
+static int32_t find_damage(const float *logits, int32_t n) {
+    enum { BLOCK = 16 };
+    int32_t i = 0;
+    for (; i + BLOCK <= n; i += BLOCK) {
+        int bad = 0;
+        for (int k = 0; k < BLOCK; k++) {
+            bad |= !(fabsf(logits[i + k]) <= FLT_MAX);
+        }
+        if (bad) break;
+    }
+    while (i < n && isfinite(logits[i])) i++;
+    return i;
+}
+
 /* The target's choice after a node whose logits are those of an input. */
 static int choose(elastic *el, elastic_sequence *s, int32_t node, int32_t input, int32_t *token, sereno_error *err) {
     const float *logits = el->engine->ops->logits(el->engine, input);
+    int32_t n_vocab = el->engine->ops->info(el->engine)->n_vocab, bad = find_damage(logits, n_vocab);
     *token = sereno_sample(s->sampler, logits, (int32_t)s->tokens.n, el->candidates);
-    if (*token < 0) {
-        return err_set(err, SERENO_ERR_FORMAT,
-                       "the model's output is not a number at position %zu; its file is damaged", s->tokens.n);
+    if (bad < n_vocab) {
+        return err_set(
+            err, SERENO_ERR_FORMAT,
+            "the model's output is not a number at position %zu (%g for token %d): its file is damaged, or a "
+            "weight in it too large to compute with",
+            s->tokens.n, (double)logits[bad], bad);
     }
+    assert(*token >= 0);
     if (el->synthetic) *token = synthetic_choice(el, s, node, *token);
     return SERENO_OK;
 }

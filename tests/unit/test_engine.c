@@ -1,4 +1,5 @@
 #include <dirent.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "native.h"
 #include "plan.h"
 #include "rng.h"
 #include "support.h"
@@ -234,6 +236,84 @@ static void test_embedding(void **state) {
         sereno_model_close(&model);
         free(data);
     }
+}
+
+/* ---- Damage ---- */
+
+/* A copy of the tiny model with this number as the first of a tensor's weights, or as all; opened. */
+static sereno_model *open_damaged(const char *name, float value, bool all) {
+    sereno_model *whole = open_random_model("tiny", "f32"), *model;
+    const gguf_tensor *t = gguf_find_tensor(whole->gguf, name);
+    const char *path = copy_model("tiny", "f32");
+    FILE *file = fopen(path, "r+b");
+    assert_true(t && file && fseek(file, (long)t->offset, SEEK_SET) == 0);
+    for (size_t i = 0; i < (all ? t->size / sizeof value : 1); i++) {
+        assert_int_equal(fwrite(&value, sizeof value, 1, file), 1);
+    }
+    fclose(file);
+    assert_ok(sereno_model_open(path, &model, err));
+    remove(path);
+    sereno_model_close(&whole);
+    return model;
+}
+
+enum { DAMAGE_TOKENS = 3, DAMAGE_VOCAB = 512 };
+
+/* How many logits of the last of some tokens are finite. */
+static int32_t count_finite(sereno_engine *e, uint64_t seed) {
+    int32_t tokens[DAMAGE_TOKENS], n = 0;
+    float logits[DAMAGE_VOCAB];
+    random_tokens(seed, DAMAGE_VOCAB, DAMAGE_TOKENS, tokens);
+    chain_logits(e, tokens, DAMAGE_TOKENS, logits);
+    for (int32_t i = 0; i < DAMAGE_VOCAB; i++) {
+        n += isfinite(logits[i]) != 0;
+    }
+    return n;
+}
+
+/* A finite weight that makes a sum of squares overflow makes no logits that look like numbers. */
+static void test_overflow_is_no_number(void **state) {
+    (void)state;
+    static const char *const names[] = {"blk.0.ffn_down.weight", "blk.1.ffn_gate.weight", "blk.1.attn_output.weight"};
+    static const char *const isas[] = {NULL, "portable"};
+    for (int i = 0; i < 3 * 2 * 2; i++) {
+        sereno_model *model = open_damaged(names[i / 4], 3e38f, i / 2 % 2);
+        sereno_engine *e = open_engine(model, 1, isas[i % 2], 64, 1);
+        assert_int_equal(count_finite(e, 7), 0);
+        sereno_engine_close(&e);
+        sereno_model_close(&model);
+    }
+}
+
+/* Whether the cache holds a key that is not finite. */
+static bool has_bad_key(const sereno_engine *e) {
+    const kv_cache *kv = &((const native_engine *)(const void *)e)->kv;
+    for (int32_t i = 0; i < 2 * kv->n_heads; i++) {
+        const uint16_t *keys = kv_keys(kv, 0, i / kv->n_heads, i % kv->n_heads);
+        for (int32_t d = 0; d < kv->head_dim * DAMAGE_TOKENS; d++) {
+            if ((keys[key_at(d / kv->head_dim, d % kv->head_dim, kv->head_dim)] & 0x7C00) == 0x7C00) return true;
+        }
+    }
+    return false;
+}
+
+/* A key that half a float cannot hold is not one that nobody attends to. */
+static void test_keys_that_overflow_are_no_numbers(void **state) {
+    (void)state;
+    enum { CONTEXTS = 400 };
+    sereno_model *model = open_damaged("blk.0.attn_k.weight", 4e4f, false);
+    sereno_engine *e = open_engine(model, 1, NULL, 64, 1);
+    int n_bad = 0;
+    for (uint64_t seed = 1; seed <= CONTEXTS; seed++) {
+        int32_t n_finite = count_finite(e, seed);
+        bool bad = has_bad_key(e);
+        assert_int_equal(n_finite, bad ? 0 : DAMAGE_VOCAB);
+        n_bad += bad;
+    }
+    print_message("%d of %d contexts with a key that overflows\n", n_bad, CONTEXTS);
+    assert_true(n_bad > 0);
+    sereno_engine_close(&e);
+    sereno_model_close(&model);
 }
 
 /* ---- Boundaries ---- */
@@ -593,6 +673,8 @@ int main(void) {
         cmocka_unit_test(test_a_file_cut_short_after_loading),
         cmocka_unit_test(test_a_file_cut_short_while_loading),
         cmocka_unit_test(test_embedding),
+        cmocka_unit_test(test_overflow_is_no_number),
+        cmocka_unit_test(test_keys_that_overflow_are_no_numbers),
         cmocka_unit_test(test_boundaries_are_reported),
         cmocka_unit_test(test_abandon_at_every_boundary),
         cmocka_unit_test(test_sleep_verdict_parks_everyone),
