@@ -96,9 +96,13 @@ typedef struct sereno_pass {
     bool sample_cpu; /* fill cpu_ns and run_delay_ns of the boundaries; costs a system call a thread each 2 ms */
 } sereno_pass;
 
+/* How compute threads ask to be scheduled; idle and batch also set nice 19. */
+typedef enum sereno_sched { SERENO_SCHED_IDLE, SERENO_SCHED_BATCH, SERENO_SCHED_NORMAL } sereno_sched;
+
 typedef struct sereno_engine_info {
     const char *isa; /* kernels in use: "avx512", "portable" */
     int32_t n_vocab, n_ctx, n_sequences, n_threads;
+    sereno_sched sched;       /* that its threads asked for */
     int32_t activation_bits;  /* 8 or 16 */
     bool is_self_draft;       /* its sequences follow those of a target (sereno_engine_open_self_draft) */
     uint64_t weight_bytes;    /* packed weights that every pass reads */
@@ -153,9 +157,6 @@ typedef struct sereno_engine_ops {
 struct sereno_engine {
     const sereno_engine_ops *ops;
 };
-
-/* How compute threads ask to be scheduled; idle and batch also set nice 19. */
-typedef enum sereno_sched { SERENO_SCHED_IDLE, SERENO_SCHED_BATCH, SERENO_SCHED_NORMAL } sereno_sched;
 
 typedef struct sereno_engine_options {
     int32_t n_threads;   /* compute threads, the owner included; 1 .. SERENO_THREADS_MAX */

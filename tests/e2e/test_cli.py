@@ -949,7 +949,7 @@ class Sensing(Case):
         self.assertIn("calibration kept is not used", result.err)
         self.assertIn(path, result.err)
         self.assertIs(self.document(result.out)["calibrated"], False)
-        run = self.sereno("run", "-m", tiny_model(), "-p", "a", "-n", 2, "-t", 1, "--policy", "balanced",
+        run = self.sereno("run", "-m", tiny_model(), "-p", "a", "-n", 2, "-t", 1, "--policy", "balanced", "--sched", "normal",
                           env=support.clean_environment(XDG_CACHE_HOME=cache))
         self.assertIn("calibration kept is not used", run.err)
 
