@@ -111,7 +111,8 @@ typedef struct sereno_engine_info {
      */
     const void *stream;
     uint64_t stream_bytes;
-    uint64_t kv_bytes; /* address space of the KV cache; memory is taken as it fills */
+    uint64_t kv_bytes;         /* address space of the KV cache; memory is taken as it fills */
+    const sereno_clock *clock; /* of its boundaries; NULL: the machine's */
 } sereno_engine_info;
 
 typedef struct sereno_engine sereno_engine;
@@ -167,7 +168,7 @@ typedef struct sereno_engine_options {
     int n_cpus;
     uint32_t subgraph_us_max;  /* plans are cut so that a subgraph takes about this or less; 50 .. 1000000 */
     uint32_t spin_us_max;      /* how long an idle compute thread spins before it parks; 0 .. 10000 */
-    const sereno_clock *clock; /* for boundaries; NULL: the machine's */
+    const sereno_clock *clock; /* for boundaries; NULL: the machine's; must outlive the engine */
     const char *isa;           /* kernels by name, NULL: the best this machine runs */
     /* Integers that products with quantised weights take their inputs as: 8 (half the multiplications, what other
      * runtimes do) or 16 bits; 0: 16 for models below SERENO_SMALL_MODEL parameters, else 8. Part of what contract

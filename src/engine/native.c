@@ -402,6 +402,7 @@ static int open_parts(native_engine *e, const sereno_engine_options *options, se
         .stream = e->weights.packed.data,
         .stream_bytes = e->weights.pass_bytes,
         .kv_bytes = e->kv.storage.size,
+        .clock = e->clock,
     };
     if ((status = native_open_results(e, err))) return status;
     return native_open_plans(e, err);

@@ -13,14 +13,23 @@ enum { NGRAM_MATCHES = 3, NGRAM_CONTEXT = NGRAM_ORDER_MAX - 1, CHOICES = 2 };
 /* Below this a candidate is not worth a place that is not free. */
 static const float least_p = 0.02f;
 
+static const sereno_clock *clock_of(const sereno_engine *e) {
+    const sereno_clock *clock = e->ops->info(e)->clock;
+    return clock ? clock : sereno_clock_system();
+}
+
 int elastic_open(elastic *el, sereno_engine *engine, const sereno_tokenizer *tokenizer,
                  const sereno_speculation *options, sereno_error *err) {
     *el = (elastic){.engine = engine,
                     .tokenizer = tokenizer,
                     .options = *options,
-                    .clock = sereno_clock_system(),
+                    .engine_clock = clock_of(engine),
+                    .clock = clock_of(engine),
                     .decision = sereno_ungoverned()};
     int status = sereno_speculation_check(options, err);
+    if (!status && options->draft && clock_of(options->draft) != el->engine_clock) {
+        status = err_set(err, SERENO_ERR_INVALID, "the draft's engine has another clock than the target's");
+    }
     if (!status) status = sereno_candidates_open(engine->ops->info(engine)->n_vocab, &el->candidates, err);
     if (!status && options->draft) {
         int32_t n_vocab = options->draft->ops->info(options->draft)->n_vocab;
@@ -44,7 +53,7 @@ uint64_t elastic_now_ns(const elastic *el) {
 
 void elastic_tell(elastic *el, sereno_event event) {
     if (!el->governing.step) return;
-    event.now_ns = sereno_now_ns(el->clock);
+    event.now_ns = sereno_now_ns(el->engine_clock);
     event.signals = sereno_no_signals();
     el->governing.step(el->governing.ctx, &event, NULL, &el->decision);
 }
