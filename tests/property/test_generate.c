@@ -1,4 +1,6 @@
 /* Generation: the text is a pure function of prompt, settings and seed; ends, cancels and reuse change nothing. */
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -212,6 +214,55 @@ static void test_limits(void **state) {
     close_fixture(&f);
 }
 
+/* ---- Damage ---- */
+
+enum { VOCAB = 512 };
+
+/* What an engine says, but for one logit. */
+typedef struct planted {
+    const sereno_engine_ops *real;
+    float logits[VOCAB], value;
+    int32_t token;
+} planted;
+
+static planted damage; /* engines tell their operations nothing of who asks */
+
+static const float *damaged_logits(const sereno_engine *e, int32_t i) {
+    memcpy(damage.logits, damage.real->logits(e, i), sizeof damage.logits);
+    damage.logits[damage.token] = damage.value;
+    return damage.logits;
+}
+
+/* One logit that is not finite, whichever it is, ends the request with an error that says where. */
+static void test_one_damaged_logit(void **state) {
+    (void)state;
+    static const float values[] = {NAN, INFINITY, -INFINITY};
+    static const int32_t tokens[] = {0, 17, 63, 64, 200, VOCAB - 1};
+    fixture f = open_fixture(1, 256);
+    sereno_engine_ops ops = *f.engine->ops;
+    rng r = {7};
+    int32_t prompt[5];
+    damage.real = f.engine->ops;
+    ops.logits = damaged_logits;
+    f.engine->ops = &ops;
+    for (int i = 0; i < 18; i++) {
+        char where[64];
+        sereno_generation out;
+        sereno_error error = {0};
+        sereno_request request = make_request(&r, prompt, 5);
+        damage.value = values[i % 3];
+        damage.token = tokens[i / 3];
+        assert_int_equal(sereno_generate(f.generator, &request, &out, &error), SERENO_ERR_FORMAT);
+        snprintf(where, sizeof where, "not a number at position 5 (%g for token %d)", (double)damage.value,
+                 damage.token);
+        if (!strstr(error.message, where)) fail_msg("'%s' without '%s'", error.message, where);
+        assert_int_equal(out.tokens.n, 0);
+        sereno_generation_free(&out);
+    }
+    f.engine->ops = damage.real;
+    close_fixture(&f);
+}
+
 /* ---- Clocks ---- */
 
 /* One that goes on by a step whenever it is read. */
@@ -289,6 +340,7 @@ int main(void) {
         cmocka_unit_test(test_cancel_anywhere),
         cmocka_unit_test(test_stop_strings),
         cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_one_damaged_logit),
         cmocka_unit_test(test_one_clock),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
