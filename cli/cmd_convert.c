@@ -13,9 +13,6 @@
 #include "support.h"
 #include "utf8.h"
 
-/* So much of the model may lie in memory at a time, whatever its size. */
-enum { RESIDENT_BYTES_MAX = 64 << 20 };
-
 static const char *const type_names[] = {"f16", "q8_0", "q4_0", NULL};
 static const tensor_type types[] = {TENSOR_F16, TENSOR_Q8_0, TENSOR_Q4_0};
 
@@ -33,7 +30,6 @@ typedef struct converting {
     conversion conversion;
     output_file *out;
     progress_bar bar;
-    uint64_t dropped; /* bytes done when pages were let go last */
     atomic_bool cancel;
 } converting;
 
@@ -45,10 +41,6 @@ static void on_interrupt(void *ctx) {
 static bool on_progress(void *ctx, uint64_t done, uint64_t total) {
     converting *c = ctx;
     progress_update(&c->bar, done, total);
-    if (done - c->dropped >= RESIDENT_BYTES_MAX) {
-        sereno_file_drop_pages(c->file);
-        c->dropped = done;
-    }
     return !atomic_load_explicit(&c->cancel, memory_order_relaxed);
 }
 
@@ -106,7 +98,7 @@ static void report(const converting *c, uint64_t bytes, double seconds) {
 static int convert(converting *c) {
     uint64_t start = sereno_now_ns(sereno_clock_system()), bytes = 0;
     int status = sereno_file_open(c->path, &c->file, &c->err);
-    if (!status) status = gguf_parse(c->path, c->file->data, c->file->size, &c->gguf, &c->err);
+    if (!status) status = gguf_read(c->file, &c->gguf, &c->err);
     if (!status) status = conversion_plan(c->gguf, types[c->type], &c->conversion, &c->err);
     if (status) return fail_model(&c->diag, c->model, &c->err);
     note(&c->diag, "%s: %zu bytes, %zu keys, %zu tensors", c->path, c->file->size, c->gguf->n_kv, c->gguf->n_tensors);

@@ -162,7 +162,7 @@ int cmd_inspect(int argc, char **argv) {
     gguf *g = NULL;
     sereno_model *model = NULL;
     int status = sereno_file_open(path, &file, &err);
-    if (!status) status = gguf_parse(path, file->data, file->size, &g, &err);
+    if (!status) status = gguf_read(file, &g, &err);
     int code = 0;
     if (status) {
         code = fail_model(&diag, argument, &err);

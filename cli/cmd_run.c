@@ -280,9 +280,10 @@ static void report_json(const run *r, const sereno_generation *g) {
     const sereno_engine_info *draft = r->draft.engine ? r->draft.engine->ops->info(r->draft.engine) : NULL;
     double draft_mib = draft ? (double)(draft->weight_bytes + draft->kv_bytes) / mib : 0;
     uint64_t rss = procfs_rss_bytes(); /* 0: not known */
-    json_t *memory =
-        json_pack("{s:f, s:f, s:f, s:o}", "weights_mib", (double)info->weight_bytes / mib, "draft_mib", draft_mib,
-                  "kv_mib", (double)info->kv_bytes / mib, "rss_mib", rss ? json_real((double)rss / mib) : json_null());
+    json_t *memory = json_pack("{s:f, s:f, s:f, s:o}", "weights_mib",
+                               (double)(info->weight_bytes + info->embedding_bytes) / mib, "draft_mib", draft_mib,
+                               "kv_mib", (double)info->kv_bytes / mib, "rss_mib",
+                               rss ? json_real((double)rss / mib) : json_null());
     const char *origin = sereno_model_describe(r->model)->origin;
     print_json(json_pack("{s:i, s:s%, s:o, s:i, s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema_version",
                          SCHEMA_VERSION, "text", g->text.data ? g->text.data : "", g->text.size, "tokens", tokens,

@@ -286,9 +286,9 @@ void governor_note(const diagnostics *diag, const governor_options *o, const ope
     note(diag,
          "governor (%s%s): %s for %.0f %% of the time; %llu drafts abandoned, %llu sleeps (%.0f ms), %llu holds (%.0f "
          "ms); score p50 %.2f, p95 %.2f",
-         policy_names[o->policy], g->calibration ? "" : ", not calibrated", sereno_mode_name((sereno_mode)most),
-         100 * share_of((double)s.mode_ns[most], whole), (unsigned long long)s.preemptions,
-         (unsigned long long)s.sleeps, (double)s.sleep_ns / 1e6, (unsigned long long)s.holds, (double)s.hold_ns / 1e6,
-         s.score_p50, s.score_p95);
+         policy_names[o->policy], g->calibration ? "" : ", not calibrated: see 'sereno calibrate'",
+         sereno_mode_name((sereno_mode)most), 100 * share_of((double)s.mode_ns[most], whole),
+         (unsigned long long)s.preemptions, (unsigned long long)s.sleeps, (double)s.sleep_ns / 1e6,
+         (unsigned long long)s.holds, (double)s.hold_ns / 1e6, s.score_p50, s.score_p95);
     if (!g->hint) note(diag, "no frame hints: %s", g->not_hinted.message);
 }

@@ -1,6 +1,7 @@
 /*
- * The clock contract: engines and generators measure time with the clock that their options name, so
- * that a simulator or a test can hand in its own. Thread: now_ns may be called from any thread.
+ * The clock contract: engines measure time with the clock that their options name, and so does what works with
+ * them, so that a simulator or a test can hand in its own; who governs hears of no other. Thread: now_ns may be called
+ * from any thread.
  */
 #ifndef SERENO_CLOCK_H
 #define SERENO_CLOCK_H

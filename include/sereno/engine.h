@@ -96,17 +96,23 @@ typedef struct sereno_pass {
     bool sample_cpu; /* fill cpu_ns and run_delay_ns of the boundaries; costs a system call a thread each 2 ms */
 } sereno_pass;
 
+/* How compute threads ask to be scheduled; idle and batch also set nice 19. */
+typedef enum sereno_sched { SERENO_SCHED_IDLE, SERENO_SCHED_BATCH, SERENO_SCHED_NORMAL } sereno_sched;
+
 typedef struct sereno_engine_info {
     const char *isa; /* kernels in use: "avx512", "portable" */
     int32_t n_vocab, n_ctx, n_sequences, n_threads;
-    int32_t activation_bits; /* 8 or 16 */
-    bool is_self_draft;      /* its sequences follow those of a target (sereno_engine_open_self_draft) */
-    uint64_t weight_bytes;   /* packed weights */
+    sereno_sched sched;       /* that its threads asked for */
+    int32_t activation_bits;  /* 8 or 16 */
+    bool is_self_draft;       /* its sequences follow those of a target (sereno_engine_open_self_draft) */
+    uint64_t weight_bytes;    /* packed weights that every pass reads */
+    uint64_t embedding_bytes; /* of a token embedding in memory of its own; 0: its rows are the output head's */
     /* Memory that every pass streams, of which a probe may read any byte at any time; NULL: there is none to be shown.
      */
     const void *stream;
     uint64_t stream_bytes;
-    uint64_t kv_bytes; /* address space of the KV cache; memory is taken as it fills */
+    uint64_t kv_bytes;         /* address space of the KV cache; memory is taken as it fills */
+    const sereno_clock *clock; /* of its boundaries; NULL: the machine's */
     /* The system gave every compute thread the class and nice value asked for. False: it refused (a sandbox may, and
      * who is not allowed to leave a lower class); then they run as the thread that opened the engine did. */
     bool sched_taken;
@@ -156,9 +162,6 @@ struct sereno_engine {
     const sereno_engine_ops *ops;
 };
 
-/* How compute threads ask to be scheduled; idle and batch also set nice 19. */
-typedef enum sereno_sched { SERENO_SCHED_IDLE, SERENO_SCHED_BATCH, SERENO_SCHED_NORMAL } sereno_sched;
-
 typedef struct sereno_engine_options {
     int32_t n_threads;   /* compute threads, the owner included; 1 .. SERENO_THREADS_MAX */
     int32_t n_ctx;       /* longest sequence in tokens; 1 .. the model's n_ctx_train */
@@ -171,7 +174,7 @@ typedef struct sereno_engine_options {
     bool keep_owner;
     uint32_t subgraph_us_max;  /* plans are cut so that a subgraph takes about this or less; 50 .. 1000000 */
     uint32_t spin_us_max;      /* how long an idle compute thread spins before it parks; 0 .. 10000 */
-    const sereno_clock *clock; /* for boundaries; NULL: the machine's */
+    const sereno_clock *clock; /* for boundaries; NULL: the machine's; must outlive the engine */
     const char *isa;           /* kernels by name, NULL: the best this machine runs */
     /* Integers that products with quantised weights take their inputs as: 8 (half the multiplications, what other
      * runtimes do) or 16 bits; 0: 16 for models below SERENO_SMALL_MODEL parameters, else 8. Part of what contract

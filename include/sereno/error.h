@@ -18,7 +18,7 @@
     X(OK, 0, "success")                                                                                                \
     X(ERR_INVALID, -1, "an argument is out of range or contradicts another")                                           \
     X(ERR_NO_MEMORY, -2, "memory could not be allocated")                                                              \
-    X(ERR_IO, -3, "a file could not be opened, mapped, read or written")                                               \
+    X(ERR_IO, -3, "a file could not be opened, read or written")                                                       \
     X(ERR_FORMAT, -4, "a file is not what it should be")                                                               \
     X(ERR_UNSUPPORTED, -5, "valid, but not supported by this version")                                                 \
     X(ERR_CONTEXT_FULL, -6, "the tokens do not fit into the context")                                                  \

@@ -1,10 +1,9 @@
 /*
- * A regular file mapped read-only into memory.
+ * A regular file, open for reading into memory of the caller's own.
  *
- * Pages are read when they are first touched and may be taken back by the system at any time, so
- * mapping a model costs address space, not memory. A file that another process shortens while it
- * is mapped raises SIGBUS on access, as with any mapping: replace model files by renaming.
- * Thread: a mapped file is immutable and may be read from any thread.
+ * Nothing is mapped: a file that another process shortens while it is open is an error of the next reading that
+ * misses something, where a mapping would raise SIGBUS.
+ * Thread: an open file is immutable and may be read from any thread.
  */
 #ifndef SERENO_FILE_H
 #define SERENO_FILE_H
@@ -15,21 +14,21 @@
 #include "sereno/error.h"
 
 typedef struct sereno_file {
-    const uint8_t *data; /* size bytes; NULL when size is 0 */
-    size_t size;
-    char *path; /* as given, for messages */
+    size_t size; /* bytes, when it was opened */
+    char *path;  /* as given, for messages */
+    int fd;
 } sereno_file;
 
 /*
- * Maps path. Directories, FIFOs, devices and sockets are refused by name (SERENO_ERR_IO) without
- * blocking. On success *out owns the mapping; on failure *out is NULL.
+ * Opens path. Directories, FIFOs, devices and sockets are refused by name (SERENO_ERR_IO) without
+ * blocking. On failure *out is NULL.
  */
 SERENO_API int sereno_file_open(const char *path, sereno_file **out, sereno_error *err);
 
-/* Lets go of the memory that pages read so far take; they are read again when they are touched. */
-SERENO_API void sereno_file_drop_pages(const sereno_file *file);
+/* Reads size bytes at offset, or says why not all of them (SERENO_ERR_IO): `out` then holds nothing of use. */
+SERENO_API int sereno_file_read(const sereno_file *file, uint64_t offset, void *out, size_t size, sereno_error *err);
 
-/* Unmaps and sets *file to NULL. NULL and half-built files are fine. */
+/* Closes and sets *file to NULL. NULL and half-built files are fine. */
 SERENO_API void sereno_file_close(sereno_file **file);
 
 #endif

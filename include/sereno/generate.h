@@ -41,7 +41,9 @@ typedef struct sereno_request {
     /* Prompt tokens computed so far, and in all (those found in the KV cache do not count). */
     void (*on_prefill)(void *ctx, int32_t done, int32_t total);
     void *ctx;
-    const sereno_clock *clock; /* for the timings; NULL: the machine's */
+    /* For the timings, and for what the planner learns; NULL: the engine's. What who governs is told carries the
+     * engine's in any case, as its boundaries do. */
+    const sereno_clock *clock;
     /* Called at every boundary after the cancel flag was looked at; NULL: none. A pass of plan DRAFT that it abandons
      * ends the draft of this step, any other is tried again. */
     sereno_observer observer;
@@ -69,8 +71,9 @@ typedef struct sereno_generation {
 typedef struct sereno_generator sereno_generator;
 
 /*
- * The engine, tokenizer and draft must outlive it. The sequence is emptied, in the draft too (it needs as many
- * sequences). speculation: NULL for plain decoding, one token a pass. On failure *out is NULL.
+ * The engine, tokenizer and draft must outlive it. Engine and draft have the same clock (SERENO_ERR_INVALID). The
+ * sequence is emptied, in the draft too (it needs as many sequences). speculation: NULL for plain decoding, one token a
+ * pass. On failure *out is NULL.
  */
 SERENO_API int sereno_generator_open(sereno_engine *engine, const sereno_tokenizer *tokenizer, int32_t sequence,
                                      const sereno_speculation *speculation, sereno_generator **out, sereno_error *err);
@@ -78,7 +81,7 @@ SERENO_API void sereno_generator_close(sereno_generator **generator);
 
 /*
  * Generates until an end. SERENO_ERR_CONTEXT_FULL: the prompt leaves no room for a token (both numbers
- * are named; nothing is cut). SERENO_ERR_FORMAT: the model's logits are not numbers. On failure *out
+ * are named; nothing is cut). SERENO_ERR_FORMAT: one of the model's logits is not finite. On failure *out
  * holds what was generated so far; free it in every case.
  */
 SERENO_API int sereno_generate(sereno_generator *generator, const sereno_request *request, sereno_generation *out,

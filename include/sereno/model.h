@@ -27,7 +27,9 @@ typedef struct sereno_model_info {
 } sereno_model_info;
 
 /*
- * Maps the file and checks everything that later parts rely on; no weight is read yet. Errors:
+ * Reads the file's keys and checks everything that later parts rely on; no weight is read yet, and the file is kept
+ * open for that. What is asked of a model needs no file, nor do passes of its engines: if another process cuts it
+ * short meanwhile, opening one more engine fails. Errors:
  * SERENO_ERR_IO, _FORMAT (what is wrong, and where), _UNSUPPORTED (architecture, tensor type,
  * tokenizer, by name), _NO_MEMORY. On failure *out is NULL.
  */

@@ -90,6 +90,12 @@ static float block_value(tensor_type type, const quant_block *block, int c) {
     }
 }
 
+void quant_block_values(tensor_type type, const quant_block *block, float *out) {
+    for (int c = 0; c < QUANT_BLOCK; c++) {
+        out[c] = block_value(type, block, c);
+    }
+}
+
 void tensor_row_read(tensor_type type, const uint8_t *tensor, int64_t row, int32_t columns, float *out) {
     assert(tensor_type_readable(type));
     const uint8_t *from = tensor + (size_t)row * (size_t)tensor_row_bytes(type, (uint64_t)columns);
@@ -107,9 +113,7 @@ void tensor_row_read(tensor_type type, const uint8_t *tensor, int64_t row, int32
     for (int32_t b = 0; b < columns / QUANT_BLOCK; b++) {
         quant_block block;
         quant_block_read(type, from, b, &block);
-        for (int c = 0; c < QUANT_BLOCK; c++) {
-            out[b * QUANT_BLOCK + c] = block_value(type, &block, c);
-        }
+        quant_block_values(type, &block, out + (size_t)b * QUANT_BLOCK);
     }
 }
 

@@ -36,6 +36,9 @@ bool tensor_type_readable(tensor_type type);
 /* Block b (32 columns) of a row that starts at `row`, of a type that has blocks. */
 void quant_block_read(tensor_type type, const uint8_t *row, int32_t b, quant_block *out);
 
+/* The numbers that a block of a type that has blocks stands for. */
+void quant_block_values(tensor_type type, const quant_block *block, float *out);
+
 /* Row of a tensor of this many columns as floats; exact but for the last rounding of Q4_1 and Q6_K. */
 void tensor_row_read(tensor_type type, const uint8_t *tensor, int64_t row, int32_t columns, float *out);
 

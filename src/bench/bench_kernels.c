@@ -43,7 +43,8 @@ static int open_matrix(const kernels_options *o, tensor_type type, kernels_shape
     *m = pack_describe(type, shape.rows, shape.columns);
     size_t bytes = pack_bytes(m), copies = o->buffer_bytes / bytes;
     copies = copies < 1 ? 1 : copies > INT32_MAX ? INT32_MAX : copies;
-    size_t tensor_bytes = (size_t)shape.rows * tensor_row_bytes(type, (uint64_t)shape.columns);
+    size_t row_bytes = (size_t)tensor_row_bytes(type, (uint64_t)shape.columns);
+    size_t tensor_bytes = (size_t)shape.rows * row_bytes;
     uint8_t *tensor = calloc(tensor_bytes, 1);
     if (!tensor || !region_open(storage, bytes * copies, REGION_FULL)) {
         free(tensor);
@@ -52,7 +53,7 @@ static int open_matrix(const kernels_options *o, tensor_type type, kernels_shape
     fill_tensor(type, tensor, tensor_bytes);
     m->data = storage->data;
     for (int32_t tile = 0; tile < m->n_tiles; tile++) {
-        pack_tile(m, type, tensor, tile);
+        pack_tile(m, type, tensor + (size_t)tile * PACK_TILE_ROWS * row_bytes, tile);
     }
     for (size_t i = 1; i < copies; i++) {
         memcpy(m->data + i * bytes, m->data, bytes);

@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-/* out = x / sqrt(mean(x^2) + epsilon) * weight, n values. */
+/* out = x / sqrt(mean(x^2) + epsilon) * weight, n values; none is a number where the squares overflow. */
 void op_rms_norm(const float *x, const float *weight, float epsilon, int32_t n, float *out);
 
 /* Cosines and sines of a position: cos_sin[2i], cos_sin[2i + 1] for pair i of n_dims / 2. */

@@ -91,7 +91,10 @@ bool pack_is_quantised(pack_format format);
 packed_matrix pack_describe(tensor_type type, int32_t rows, int32_t columns);
 size_t pack_bytes(const packed_matrix *m);
 
-/* Fills one tile from the tensor's rows as they stand in the file. Tiles may be packed on any thread. */
-void pack_tile(const packed_matrix *m, tensor_type type, const uint8_t *tensor, int32_t tile);
+/* Fills one tile from its rows as they stand in the file. Tiles may be packed on any thread. */
+void pack_tile(const packed_matrix *m, tensor_type type, const uint8_t *rows, int32_t tile);
+
+/* Row of a matrix as floats: bit for bit what tensor_row_read makes of it in the file. Thread: any. */
+void pack_read_row(const packed_matrix *m, int32_t row, float *out);
 
 #endif

@@ -14,9 +14,13 @@ static int32_t count_matrices(const sereno_model *model) {
     return (int32_t)model->info.n_layers * WEIGHT_MATRICES + 1;
 }
 
-static packed_matrix *matrix_at(weights *w, const sereno_model *model, int32_t i) {
+static const packed_matrix *matrix_of(const weights *w, const sereno_model *model, int32_t i) {
     if (i == count_matrices(model) - 1) return &w->head;
     return &w->layers[i / WEIGHT_MATRICES].matrix[i % WEIGHT_MATRICES];
+}
+
+static packed_matrix *matrix_at(weights *w, const sereno_model *model, int32_t i) {
+    return (packed_matrix *)matrix_of(w, model, i);
 }
 
 static const gguf_tensor *tensor_at(const sereno_model *model, int32_t i) {
@@ -39,8 +43,8 @@ typedef struct room {
 
 /* One matrix being made by the team; a claim is a run of tiles. */
 typedef struct making {
-    const packed_matrix *to;
-    const gguf_tensor *from;
+    const packed_matrix *to, *from;
+    const gguf_tensor *tensor; /* that both are */
     tensor_type type;
     int32_t chunk;
     room rooms[TEAM_MAX];
@@ -53,17 +57,15 @@ static int32_t write_row(tensor_type type, const float *row, int32_t columns, ui
 }
 
 static void make_tile(making *m, int32_t tile, const room *room) {
-    packed_matrix one = *m->to; /* a matrix of this tile's rows */
-    one.data += (size_t)tile * one.tile_bytes;
-    one.rows = pack_tile_rows(m->to, tile);
-    size_t row_bytes = (size_t)tensor_row_bytes(m->type, (uint64_t)one.columns);
-    for (int32_t r = 0; r < one.rows; r++) {
-        int64_t row = (int64_t)tile * PACK_TILE_ROWS + r;
-        tensor_row_read(m->from->type, m->from->data, row, one.columns, room->row);
-        int32_t bad = write_row(m->type, room->row, one.columns, room->rows + (size_t)r * row_bytes);
-        if (bad >= 0) m->refused = row * one.columns + bad;
+    int32_t columns = m->to->columns;
+    size_t row_bytes = (size_t)tensor_row_bytes(m->type, (uint64_t)columns);
+    for (int32_t r = 0; r < pack_tile_rows(m->to, tile); r++) {
+        int32_t row = tile * PACK_TILE_ROWS + r;
+        pack_read_row(m->from, row, room->row);
+        int32_t bad = write_row(m->type, room->row, columns, room->rows + (size_t)r * row_bytes);
+        if (bad >= 0) m->refused = (int64_t)row * columns + bad;
     }
-    pack_tile(&one, m->type, room->rows, 0);
+    pack_tile(m->to, m->type, room->rows, tile);
 }
 
 static void make_chunk(void *ctx, int32_t index, int32_t member) {
@@ -80,7 +82,7 @@ static int make_matrix(making *m, team *team, sereno_error *err) {
     team_run(team, make_chunk, m, (m->to->n_tiles + m->chunk - 1) / m->chunk);
     if (m->refused < 0) return SERENO_OK;
     return err_set(err, SERENO_ERR_UNSUPPORTED, "a self-draft: tensor '%.*s': %s cannot hold column %d of row %" PRId64,
-                   (int)m->from->name.size, m->from->name.data, tensor_type_find(m->type)->name,
+                   (int)m->tensor->name.size, m->tensor->name.data, tensor_type_find(m->type)->name,
                    (int)(m->refused % m->to->columns), m->refused / m->to->columns);
 }
 
@@ -123,25 +125,25 @@ static uint8_t *open_rooms(making *m, int32_t columns, int n_threads) {
     return all;
 }
 
-static int make_all(weights *w, making *m, const sereno_model *model, sereno_self_draft kind,
+static int make_all(weights *w, making *m, const weights *of, const sereno_model *model, sereno_self_draft kind,
                     bool (*progress)(void *ctx, uint64_t done, uint64_t total), void *progress_ctx, team *team,
                     sereno_error *err) {
     size_t at = 0;
     for (int32_t i = 0; i < count_matrices(model); i++) {
         packed_matrix *to = matrix_at(w, model, i);
-        m->from = tensor_at(model, i);
-        m->type = type_for(kind, m->from);
-        if (m->type == m->from->type) continue;
+        m->tensor = tensor_at(model, i);
+        m->type = type_for(kind, m->tensor);
+        if (m->type == m->tensor->type) continue;
         to->data = w->packed.data + at;
         at += pack_bytes(to);
         m->to = to;
+        m->from = matrix_of(of, model, i);
         int status = make_matrix(m, team, err);
         if (status) return status;
         if (progress && !progress(progress_ctx, at, w->packed.size)) {
             return err_set(err, SERENO_ERR_ABANDONED, "making the draft was given up");
         }
     }
-    sereno_file_drop_pages(model->file);
     return SERENO_OK;
 }
 
@@ -154,7 +156,7 @@ int draft_weights_open(weights *w, const weights *of, const sereno_model *model,
     if (status || columns_max == 0) return status; /* nothing is to be made */
     uint8_t *rooms = open_rooms(&m, columns_max, team_size(team));
     if (!rooms) return err_no_memory(err, "room to make a draft's weights in", (size_t)columns_max);
-    status = make_all(w, &m, model, kind, progress, progress_ctx, team, err);
+    status = make_all(w, &m, of, model, kind, progress, progress_ctx, team, err);
     free(rooms);
     return status;
 }

@@ -16,7 +16,7 @@
 #include "weights.h"
 
 /*
- * Makes them with the whole team out of the model's file. `of`: the target's, which must stay open. progress as in the
+ * Makes them with the whole team out of the target's, `of`, which must stay open. progress as in the
  * options, of bytes packed; not called where nothing is. SERENO_ERR_UNSUPPORTED names a weight that the type cannot
  * hold. On failure: weights_close.
  */

@@ -397,11 +397,14 @@ static int open_parts(native_engine *e, const sereno_engine_options *options, se
         .n_ctx = o->n_ctx,
         .n_sequences = o->n_sequences,
         .n_threads = o->n_threads,
+        .sched = o->sched,
         .activation_bits = choose_activation_bits(m, o->activation_bits),
-        .weight_bytes = e->weights.packed.size,
+        .weight_bytes = e->weights.pass_bytes,
+        .embedding_bytes = e->weights.packed.size - e->weights.pass_bytes,
         .stream = e->weights.packed.data,
-        .stream_bytes = e->weights.packed.size,
+        .stream_bytes = e->weights.pass_bytes,
         .kv_bytes = e->kv.storage.size,
+        .clock = e->clock,
     };
     if ((status = native_open_results(e, err))) return status;
     return native_open_plans(e, err);

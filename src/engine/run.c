@@ -201,8 +201,7 @@ static void prepare_token(native_engine *e, void *ctx, int32_t token, int32_t me
     int64_t source = p->subgraph->kind == SERENO_SUBGRAPH_HEAD ? e->logits_input[token] : token;
     float *x = s->x + source * n_embd;
     if (p->subgraph->kind == SERENO_SUBGRAPH_QKV && p->subgraph->layer == 0) {
-        const gguf_tensor *embedding = e->weights.embedding;
-        tensor_row_read(embedding->type, embedding->data, e->inputs[token].token, n_embd, x);
+        pack_read_row(&e->weights.embedding, e->inputs[token].token, x);
         op_rope_angles(e->inputs[token].position, m->rope_base, (int32_t)m->rope_dims,
                        s->angles + (int64_t)token * m->rope_dims);
     }
@@ -227,6 +226,14 @@ static void prepare(native_engine *e, const subgraph *s, const float *norm, floa
     for_each_token(e, n_tokens, prepare_token, &p);
 }
 
+/*
+ * A key beyond what a half holds is no number: as an infinity it could make a score of minus infinity, which softmax
+ * takes for a key that does not matter. Values need no such care: whatever multiplies an infinity is not finite.
+ */
+static uint16_t half_or_none(uint16_t half) {
+    return (half & 0x7FFF) == 0x7C00 ? half | 0x0200 : half;
+}
+
 /* Rotates queries and keys and puts keys and values into the cache. */
 static void store_token(native_engine *e, void *ctx, int32_t token, int32_t member) {
     (void)member;
@@ -244,7 +251,7 @@ static void store_token(native_engine *e, void *ctx, int32_t token, int32_t memb
         op_rope_neighbours(key, angles, rope_dims);
         e->kernels->to_half(key, halves, head_dim);
         for (int32_t d = 0; d < head_dim; d++) {
-            keys[key_at(in->slot, d, head_dim)] = halves[d];
+            keys[key_at(in->slot, d, head_dim)] = half_or_none(halves[d]);
         }
         uint16_t *values = kv_values(&e->kv, in->sequence, layer, (int32_t)h);
         e->kernels->to_half(value, values + (int64_t)in->slot * head_dim, head_dim);

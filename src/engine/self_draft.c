@@ -36,7 +36,7 @@ static void share(native_engine *e, native_engine *target) {
     e->team = target->team;
     e->scratch = target->scratch;
     e->info = target->info;
-    e->info.weight_bytes = e->info.kv_bytes = e->info.stream_bytes = 0;
+    e->info.weight_bytes = e->info.embedding_bytes = e->info.kv_bytes = e->info.stream_bytes = 0;
     e->info.stream = NULL;
     e->info.is_self_draft = true;
     e->n_layers = target->n_layers;

@@ -1,7 +1,7 @@
 #include "weights.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "errors.h"
 
@@ -20,11 +20,23 @@ static packed_matrix describe(const gguf_tensor *t, const sereno_engine_options 
     return m;
 }
 
-/* Copies a norm's weights to *at and moves it on. */
-static const float *take_norm(const gguf_tensor *t, float **at) {
-    const float *norm = *at;
-    memcpy(*at, t->data, t->size);
-    *at += t->dims[0];
+/* Whether the output head is the token embedding. */
+static bool is_tied(const sereno_model *model) {
+    return model->tensor[GLOBAL_OUTPUT] == model->tensor[GLOBAL_TOKEN_EMBD];
+}
+
+/* Norms' weights: where the next goes, and what went wrong with one. */
+typedef struct norm_reader {
+    const gguf *from;
+    float *at;
+    int status;
+    sereno_error *err;
+} norm_reader;
+
+static const float *take_norm(norm_reader *r, const gguf_tensor *t) {
+    const float *norm = r->at;
+    if (!r->status) r->status = gguf_read_tensor(r->from, t, 0, r->at, t->size, r->err);
+    r->at += t->dims[0];
     return norm;
 }
 
@@ -33,7 +45,7 @@ static int allocate(weights *w, const sereno_model *model, const sereno_engine_o
     w->layers = calloc(n_layers, sizeof *w->layers);
     w->norms = calloc((size_t)(2 * n_layers + 1) * model->info.n_embd, sizeof *w->norms);
     if (!w->layers || !w->norms) return err_no_memory(err, "the layers", n_layers * sizeof *w->layers);
-    float *norm = w->norms;
+    norm_reader norms = {model->gguf, w->norms, SERENO_OK, err};
     size_t size = 0;
     for (uint32_t i = 0; i < n_layers; i++) {
         const model_layer *from = &model->layers[i];
@@ -41,40 +53,88 @@ static int allocate(weights *w, const sereno_model *model, const sereno_engine_o
             w->layers[i].matrix[m] = describe(from->tensor[source_of[m]], options);
             size += pack_bytes(&w->layers[i].matrix[m]);
         }
-        w->layers[i].attn_norm = take_norm(from->tensor[LAYER_ATTN_NORM], &norm);
-        w->layers[i].ffn_norm = take_norm(from->tensor[LAYER_FFN_NORM], &norm);
+        w->layers[i].attn_norm = take_norm(&norms, from->tensor[LAYER_ATTN_NORM]);
+        w->layers[i].ffn_norm = take_norm(&norms, from->tensor[LAYER_FFN_NORM]);
     }
-    w->output_norm = take_norm(model->tensor[GLOBAL_OUTPUT_NORM], &norm);
+    w->output_norm = take_norm(&norms, model->tensor[GLOBAL_OUTPUT_NORM]);
+    if (norms.status) return norms.status;
     w->head = describe(model->tensor[GLOBAL_OUTPUT], options);
-    w->embedding = model->tensor[GLOBAL_TOKEN_EMBD];
     size += pack_bytes(&w->head);
     w->pass_bytes = size;
+    w->embedding = describe(model->tensor[GLOBAL_TOKEN_EMBD], options);
+    if (!is_tied(model)) size += pack_bytes(&w->embedding);
     if (!region_open(&w->packed, size, REGION_FULL)) return err_no_memory(err, "the packed weights", size);
     return SERENO_OK;
 }
 
-/* One matrix being packed by the team; a claim is a run of tiles. */
+/* Matrices being packed by the team, one at a time; a claim is a run of tiles. */
 typedef struct packing {
-    const packed_matrix *to;
+    const gguf *file;
+    team *team;
+    uint8_t *storage; /* for the matrices to come */
+    uint8_t *rooms;   /* of each member, for a tile's rows as they stand in the file */
+    size_t room_bytes;
+    packed_matrix *to;
     const gguf_tensor *from;
     int32_t chunk;
+    _Atomic bool failed; /* somebody has told why */
+    sereno_error *err;
 } packing;
 
 static void pack_chunk(void *ctx, int32_t index, int32_t member) {
-    (void)member;
-    const packing *p = ctx;
+    packing *p = ctx;
     int32_t end = (index + 1) * p->chunk < p->to->n_tiles ? (index + 1) * p->chunk : p->to->n_tiles;
-    for (int32_t tile = index * p->chunk; tile < end; tile++) {
-        pack_tile(p->to, p->from->type, p->from->data, tile);
+    size_t row_bytes = (size_t)tensor_row_bytes(p->from->type, p->from->dims[0]);
+    uint8_t *rows = p->rooms + (size_t)member * p->room_bytes;
+    for (int32_t tile = index * p->chunk; tile < end && !p->failed; tile++) {
+        sereno_error why;
+        size_t at = (size_t)tile * PACK_TILE_ROWS * row_bytes, size = (size_t)pack_tile_rows(p->to, tile) * row_bytes;
+        if (gguf_read_tensor(p->file, p->from, at, rows, size, &why) == SERENO_OK) {
+            pack_tile(p->to, p->from->type, rows, tile);
+        } else if (!atomic_exchange(&p->failed, true) && p->err) {
+            *p->err = why;
+        }
     }
 }
 
-/* Packs a matrix at offset *at of the storage and moves it on. */
-static void pack_matrix(weights *w, packed_matrix *to, const gguf_tensor *from, size_t *at, team *team) {
-    to->data = w->packed.data + *at;
-    *at += pack_bytes(to);
-    packing p = {to, from, to->n_tiles / TEAM_TILES_MAX + 1};
-    team_run(team, pack_chunk, &p, (to->n_tiles + p.chunk - 1) / p.chunk);
+static int pack_matrix(packing *p, packed_matrix *to, const gguf_tensor *from) {
+    to->data = p->storage;
+    p->storage += pack_bytes(to);
+    p->to = to;
+    p->from = from;
+    p->chunk = to->n_tiles / TEAM_TILES_MAX + 1;
+    team_run(p->team, pack_chunk, p, (to->n_tiles + p->chunk - 1) / p->chunk);
+    return p->failed ? SERENO_ERR_IO : SERENO_OK;
+}
+
+static int pack_all(weights *w, packing *p, const sereno_model *model, const sereno_engine_options *options) {
+    int status = SERENO_OK;
+    for (uint32_t i = 0; i < model->info.n_layers; i++) {
+        for (int m = 0; m < WEIGHT_MATRICES; m++) {
+            status = pack_matrix(p, &w->layers[i].matrix[m], weights_source(model, (int32_t)i, (weight_matrix)m));
+            if (status) return status;
+        }
+        uint64_t done = (uint64_t)(p->storage - w->packed.data);
+        if (options->progress && !options->progress(options->progress_ctx, done, w->packed.size)) {
+            return err_set(p->err, SERENO_ERR_ABANDONED, "loading was given up");
+        }
+    }
+    status = pack_matrix(p, &w->head, model->tensor[GLOBAL_OUTPUT]);
+    w->embedding.data = w->head.data;
+    if (!status && !is_tied(model)) status = pack_matrix(p, &w->embedding, model->tensor[GLOBAL_TOKEN_EMBD]);
+    if (!status && options->progress) options->progress(options->progress_ctx, w->packed.size, w->packed.size);
+    return status;
+}
+
+/* Bytes of the longest row of a matrix. */
+static size_t longest_row(const sereno_model *model) {
+    size_t longest = 0;
+    for (size_t i = 0; i < model->gguf->n_tensors; i++) {
+        const gguf_tensor *t = &model->gguf->tensors[i];
+        size_t bytes = (size_t)tensor_row_bytes(t->type, t->dims[0]);
+        if (bytes > longest) longest = bytes;
+    }
+    return longest;
 }
 
 int weights_open(weights *w, const sereno_model *model, const sereno_engine_options *options, team *team,
@@ -82,19 +142,16 @@ int weights_open(weights *w, const sereno_model *model, const sereno_engine_opti
     *w = (weights){0};
     int status = allocate(w, model, options, err);
     if (status) return status;
-    size_t at = 0;
-    for (uint32_t i = 0; i < model->info.n_layers; i++) {
-        for (int m = 0; m < WEIGHT_MATRICES; m++) {
-            pack_matrix(w, &w->layers[i].matrix[m], model->layers[i].tensor[source_of[m]], &at, team);
-        }
-        if (options->progress && !options->progress(options->progress_ctx, at, w->packed.size)) {
-            return err_set(err, SERENO_ERR_ABANDONED, "loading was given up");
-        }
-    }
-    pack_matrix(w, &w->head, model->tensor[GLOBAL_OUTPUT], &at, team);
-    sereno_file_drop_pages(model->file); /* only single rows of the embedding are read from now on */
-    if (options->progress) options->progress(options->progress_ctx, at, w->packed.size);
-    return SERENO_OK;
+    size_t room_bytes = PACK_TILE_ROWS * longest_row(model), bytes = room_bytes * (size_t)team_size(team);
+    packing p = {.file = model->gguf,
+                 .team = team,
+                 .storage = w->packed.data,
+                 .rooms = malloc(bytes),
+                 .room_bytes = room_bytes,
+                 .err = err};
+    status = p.rooms ? pack_all(w, &p, model, options) : err_no_memory(err, "room to read weights in", bytes);
+    free(p.rooms);
+    return status;
 }
 
 void weights_close(weights *w) {

@@ -26,19 +26,22 @@ typedef struct layer_weights {
 } layer_weights;
 
 typedef struct weights {
-    region packed;     /* all own matrices, one after the other */
-    size_t pass_bytes; /* of all matrices, own or not */
+    region packed;     /* all own matrices, one after the other, an own embedding last */
+    size_t pass_bytes; /* of all matrices that a pass multiplies with, own or not */
     float *norms;      /* NULL: borrowed */
     layer_weights *layers;
     packed_matrix head;
     const float *output_norm;
-    const gguf_tensor *embedding; /* rows are read from the model's file */
+    packed_matrix embedding; /* rows are looked up in it; where the file ties the two, it is the head */
 } weights;
 
 /* The tensor that a matrix is made of. */
 const gguf_tensor *weights_source(const sereno_model *model, int32_t layer, weight_matrix matrix);
 
-/* Packs with the whole team. progress as in the options. The model must stay open. On failure: close it. */
+/*
+ * Reads the model's file and packs with the whole team. progress as in the options. Nothing of the file is needed
+ * afterwards. On failure: close it.
+ */
 int weights_open(weights *w, const sereno_model *model, const sereno_engine_options *options, team *team,
                  sereno_error *err);
 /* Of those of a model or of a self-draft (draft_weights.h). */

@@ -186,7 +186,11 @@ static int read_profile(const char *path, profile *out, sereno_error *err) {
     if (file->size > FILE_BYTES_MAX) {
         status = err_set(&inner, SERENO_ERR_FORMAT, "%zu bytes are too many for a profile", file->size);
     } else {
-        status = profile_parse(name, (const char *)file->data, file->size, out, &inner);
+        char *text = malloc(file->size + 1);
+        status =
+            text ? sereno_file_read(file, 0, text, file->size, &inner) : err_no_memory(&inner, "a profile", file->size);
+        if (!status) status = profile_parse(name, text, file->size, out, &inner);
+        free(text);
     }
     if (status) err_set(err, status, "profile '%s': %s", path, inner.message);
     sereno_file_close(&file);

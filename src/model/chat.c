@@ -42,12 +42,9 @@ static gguf_string find_default_system(gguf_string template) {
 }
 
 sereno_chat_template sereno_model_chat(const sereno_model *model) {
-    const gguf_string none = {0};
-    gguf_string template;
+    const gguf_string template = {model->chat_template, model->chat_template_size};
     sereno_chat_template chat = {.kind = SERENO_CHAT_NONE};
-    if (gguf_get_string(model->gguf, "tokenizer.chat_template", &none, &template, NULL) != 0 || template.size == 0) {
-        return chat;
-    }
+    if (template.size == 0) return chat;
     chat.kind = SERENO_CHAT_UNKNOWN;
     if (find_text(template, BEGIN).size > 0 && find_text(template, END).size > 0) {
         gguf_string system = find_default_system(template);

@@ -13,7 +13,7 @@
 #define ORIGIN_KEY    "sereno.origin"
 #define FILE_TYPE_KEY "general.file_type"
 
-enum { COPY_BYTES = 1 << 20, NAME_SHOWN = 64 };
+enum { READ_BYTES = 1 << 20, NAME_SHOWN = 64 };
 
 #define SHOWN(s) (int)((s).size < NAME_SHOWN ? (s).size : NAME_SHOWN), (s).data
 
@@ -88,14 +88,18 @@ typedef struct writing {
     bool (*progress)(void *ctx, uint64_t done, uint64_t total);
     void *ctx;
     uint64_t done, total; /* bytes of the tensors as they were */
+    uint8_t *read;        /* of a tensor: some rows, or a part of what is copied */
+    size_t read_bytes;    /* room for that */
     float *values;        /* of a row */
     uint8_t *row;         /* the row as written */
+    bool write_failed;    /* why is told when the writer is closed */
     sereno_error *err;
 } writing;
 
 /* `bytes` more are done, if they were written. */
 static int step(writing *x, bool written, size_t bytes) {
-    if (!written) return SERENO_ERR_IO; /* why is told when the writer is closed */
+    x->write_failed = !written;
+    if (!written) return SERENO_ERR_IO;
     x->done += bytes;
     if (!x->progress || x->progress(x->ctx, x->done, x->total)) return SERENO_OK;
     return err_set(x->err, SERENO_ERR_ABANDONED, "%s: the conversion was given up", x->c->from->name);
@@ -104,8 +108,9 @@ static int step(writing *x, bool written, size_t bytes) {
 static int copy_tensor(writing *x, const gguf_tensor *t) {
     int status = SERENO_OK;
     for (size_t at = 0, n; at < t->size && !status; at += n) {
-        n = t->size - at < COPY_BYTES ? t->size - at : COPY_BYTES;
-        status = step(x, gguf_write_data(x->w, t->data + at, n), n);
+        n = t->size - at < x->read_bytes ? t->size - at : x->read_bytes;
+        status = gguf_read_tensor(x->c->from, t, at, x->read, n, x->err);
+        if (!status) status = step(x, gguf_write_data(x->w, x->read, n), n);
     }
     return status;
 }
@@ -128,9 +133,15 @@ static int refuse_value(const writing *x, const gguf_tensor *t, tensor_type type
 static int convert_tensor(writing *x, const gguf_tensor *t, tensor_type type) {
     int32_t columns = (int32_t)t->dims[0];
     size_t before = (size_t)tensor_row_bytes(t->type, t->dims[0]), after = (size_t)tensor_row_bytes(type, t->dims[0]);
+    uint64_t n = n_rows(t), at_once = x->read_bytes / before;
     int status = SERENO_OK;
-    for (uint64_t row = 0; row < n_rows(t) && !status; row++) {
-        tensor_row_read(t->type, t->data, (int64_t)row, columns, x->values);
+    for (uint64_t row = 0; row < n && !status; row++) {
+        if (row % at_once == 0) {
+            size_t some = (size_t)(n - row < at_once ? n - row : at_once) * before;
+            status = gguf_read_tensor(x->c->from, t, row * before, x->read, some, x->err);
+            if (status) break;
+        }
+        tensor_row_read(t->type, x->read, (int64_t)(row % at_once), columns, x->values);
         int32_t bad = tensor_row_write(type, x->values, columns, x->row);
         if (bad >= 0) return refuse_value(x, t, type, row, bad);
         status = step(x, gguf_write_data(x->w, x->row, after), before);
@@ -138,22 +149,27 @@ static int convert_tensor(writing *x, const gguf_tensor *t, tensor_type type) {
     return status;
 }
 
-/* Room for the longest row. F16 is the widest type that is written. */
-static int allocate_row(writing *x) {
+/* Room for the longest row, and to read as much at least. F16 is the widest type that is written. */
+static int allocate_rows(writing *x) {
     size_t columns = 0;
+    x->read_bytes = READ_BYTES;
     for (size_t i = 0; i < x->c->from->n_tensors; i++) {
         const gguf_tensor *t = &x->c->from->tensors[i];
         x->total += t->size;
+        size_t bytes = (size_t)tensor_row_bytes(t->type, t->dims[0]);
         if (n_rows(t) > 1 && t->dims[0] > columns) columns = (size_t)t->dims[0];
+        if (n_rows(t) > 1 && bytes > x->read_bytes) x->read_bytes = bytes;
     }
+    x->read = malloc(x->read_bytes);
     x->values = malloc((columns + 1) * sizeof *x->values);
     x->row = malloc((size_t)tensor_row_bytes(TENSOR_F16, columns + 1));
-    return x->values && x->row ? SERENO_OK : err_no_memory(x->err, "a row of weights", columns * 6);
+    if (x->read && x->values && x->row) return SERENO_OK;
+    return err_no_memory(x->err, "rows of weights", x->read_bytes + columns * 6);
 }
 
 static int write_all(writing *x) {
     const gguf *g = x->c->from;
-    int status = allocate_row(x);
+    int status = allocate_rows(x);
     if (status) return status;
     write_keys(x->c, x->w);
     for (size_t i = 0; i < g->n_tensors; i++) {
@@ -175,8 +191,9 @@ int conversion_write(const conversion *c, FILE *to, const char *name,
     int status = gguf_writer_open(to, name, n_kv, g->n_tensors, &x.w, err);
     if (status) return status;
     status = write_all(&x);
-    bool told = status && status != SERENO_ERR_IO;
+    bool told = status && !x.write_failed;
     int closed = gguf_writer_close(&x.w, told ? NULL : err);
+    free(x.read);
     free(x.values);
     free(x.row);
     return told ? status : closed;

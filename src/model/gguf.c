@@ -14,6 +14,7 @@ enum {
     KV_BYTES_MIN = 8 + 4 + 1,
     TENSOR_BYTES_MIN = 8 + 4 + 8 + 4 + 8,
     NAME_SHOWN = 64,
+    HEADER_BYTES = 2 << 20, /* read at first: a usual vocabulary fits */
 };
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are read as they stand in the file");
@@ -32,8 +33,9 @@ static const struct {
 /* Where we read; `what` is the key or tensor being read, for messages. */
 typedef struct reader {
     const char *file;
-    const uint8_t *data;
-    size_t size, at;
+    const uint8_t *data; /* the first `present` bytes of the file's `size` */
+    size_t present, size, at;
+    size_t wanted; /* more than are present; 0: they were enough so far */
     gguf_string what;
     sereno_error *err;
 } reader;
@@ -48,8 +50,16 @@ static int bad(const reader *r, size_t offset, const char *problem) {
     return err_set(r->err, SERENO_ERR_FORMAT, "%s: at byte %zu: %s", r->file, offset, problem);
 }
 
+/* Whether the next bytes, which the file has, are in memory too. Where not, reading fails and goes no further. */
+static bool is_present(reader *r, size_t size) {
+    if (r->present - r->at >= size) return true;
+    r->wanted = r->at + size;
+    return false;
+}
+
 static int take(reader *r, void *out, size_t size) {
     if (r->size - r->at < size) return bad(r, r->at, "the file ends here; it is cut short");
+    if (!is_present(r, size)) return SERENO_ERR_IO;
     memcpy(out, r->data + r->at, size);
     r->at += size;
     return SERENO_OK;
@@ -66,6 +76,7 @@ static int take_string(reader *r, gguf_string *out) {
                  r->size - r->at);
         return bad(r, start, problem);
     }
+    if (!is_present(r, (size_t)size)) return SERENO_ERR_IO;
     out->data = (const char *)r->data + r->at;
     out->size = (size_t)size;
     r->at += (size_t)size;
@@ -98,6 +109,7 @@ static int skip_elements(reader *r, gguf_type type, uint64_t count) {
                        "%s: '%.*s' at byte %zu: %" PRIu64 " elements of %s, but only %zu bytes are left", r->file,
                        SHOWN(r->what), r->at, count, types[type].name, r->size - r->at);
     }
+    if (!is_present(r, (size_t)count * width)) return SERENO_ERR_IO;
     r->at += (size_t)count * width;
     return SERENO_OK;
 }
@@ -142,7 +154,7 @@ static int tensor_size(reader *r, const gguf_tensor *t, size_t offset, uint64_t 
     return SERENO_OK;
 }
 
-/* Reads a tensor's description; its data pointer is set once the start of the data is known. */
+/* Reads a tensor's description; its offset becomes one in the file once the start of the data is known. */
 static int take_tensor(reader *r, gguf_tensor *t) {
     size_t start = r->at;
     r->what = (gguf_string){0};
@@ -195,7 +207,6 @@ static int place_tensors(reader *r, gguf *g) {
                            r->file, SHOWN(t->name), t->size, t->offset, base, r->size);
         }
         t->offset = start;
-        t->data = r->data + start;
     }
     return SERENO_OK;
 }
@@ -277,18 +288,69 @@ static int take_all(reader *r, gguf *g) {
     return status ? status : place_tensors(r, g);
 }
 
-int gguf_parse(const char *name, const uint8_t *data, size_t size, gguf **out, sereno_error *err) {
+static int parse(reader *r, gguf **out) {
     *out = NULL;
     gguf *g = calloc(1, sizeof *g);
-    if (!g) return err_no_memory(err, "the GGUF index", sizeof *g);
-    g->name = name;
-    reader r = {.file = name, .data = data, .size = size, .err = err};
-    int status = take_all(&r, g);
+    if (!g) return err_no_memory(r->err, "the GGUF index", sizeof *g);
+    g->name = r->file;
+    int status = take_all(r, g);
+    if (status) gguf_close(&g);
+    *out = g;
+    return status;
+}
+
+int gguf_parse(const char *name, const uint8_t *data, size_t size, gguf **out, sereno_error *err) {
+    reader r = {.file = name, .data = data, .present = size, .size = size, .err = err};
+    int status = parse(&r, out);
+    if (!status) (*out)->data = data;
+    return status;
+}
+
+/* Only the header tells how long it is, so it is begun again with twice the bytes until they are enough. */
+int gguf_read(const sereno_file *file, gguf **out, sereno_error *err) {
+    uint8_t *header = NULL;
+    int status = SERENO_OK;
+    *out = NULL;
+    for (reader r = {.wanted = HEADER_BYTES}; r.wanted > 0;) {
+        size_t size = r.wanted > 2 * r.present ? r.wanted : 2 * r.present;
+        r = (reader){.file = file->path, .size = file->size, .err = err};
+        r.present = size < file->size ? size : file->size;
+        free(header);
+        r.data = header = malloc(r.present + 1);
+        if (!header) return err_no_memory(err, "a GGUF header", r.present);
+        status = sereno_file_read(file, 0, header, r.present, err);
+        if (!status) status = parse(&r, out);
+    }
     if (status) {
-        gguf_close(&g);
+        free(header);
         return status;
     }
-    *out = g;
+    (*out)->file = file;
+    (*out)->storage = header;
+    return SERENO_OK;
+}
+
+int gguf_forget_keys(gguf *g, sereno_error *err) {
+    size_t size = 1;
+    for (size_t i = 0; i < g->n_tensors; i++) {
+        size += g->tensors[i].name.size;
+    }
+    char *names = malloc(size), *at = names;
+    if (!names) return err_no_memory(err, "the names of tensors", size);
+    for (size_t i = 0; i < g->n_tensors; i++) {
+        gguf_string *name = &g->tensors[i].name;
+        name->data = memcpy(at, name->data, name->size);
+        at += name->size;
+    }
+    free(g->storage);
+    g->storage = names;
+    g->n_kv = 0;
+    return SERENO_OK;
+}
+
+int gguf_read_tensor(const gguf *g, const gguf_tensor *t, uint64_t at, void *out, size_t size, sereno_error *err) {
+    if (g->file) return sereno_file_read(g->file, t->offset + at, out, size, err);
+    memcpy(out, g->data + t->offset + at, size);
     return SERENO_OK;
 }
 
@@ -296,6 +358,7 @@ void gguf_close(gguf **g) {
     if (*g) {
         free((*g)->kv);
         free((*g)->tensors);
+        free((*g)->storage);
         free(*g);
     }
     *g = NULL;

@@ -1,11 +1,11 @@
 /*
  * Reader of GGUF versions 2 and 3 (little-endian).
  *
- * Works on a buffer, normally a mapped file, which it borrows: everything it returns points into
- * that buffer. Every count, offset, length, alignment and product of dimensions is checked before
- * it is used; an error names the buffer, the key or tensor, the byte offset and what was wrong.
- * What it guarantees after success: every tensor's data lies inside the buffer, and every array's
- * elements do. Keys and tensor names are unique.
+ * Works on a file, of which it reads the header into memory of its own and tensors when they are asked for, or on a
+ * buffer that holds all of one. Every count, offset, length, alignment and product of dimensions is checked before
+ * it is used; an error names the file, the key or tensor, the byte offset and what was wrong.
+ * What it guarantees after success: every tensor's data lay inside the file when that was opened, and every array's
+ * elements lie in memory. Keys and tensor names are unique.
  * Source: the GGUF specification (ggml, docs/gguf.md).
  */
 #ifndef MODEL_GGUF_H
@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "sereno/error.h"
+#include "sereno/file.h"
 #include "tensor_type.h"
 
 typedef enum gguf_type {
@@ -57,9 +58,8 @@ typedef struct gguf_tensor {
     tensor_type type;
     uint32_t n_dims;
     uint64_t dims[GGUF_MAX_DIMS]; /* dims[0] = columns (contiguous), dims[1] = rows; 1 beyond n_dims */
-    const uint8_t *data;
-    size_t size;     /* bytes */
-    uint64_t offset; /* of the data in the file */
+    size_t size;                  /* bytes */
+    uint64_t offset;              /* of the data in the file */
 } gguf_tensor;
 
 typedef struct gguf {
@@ -70,10 +70,23 @@ typedef struct gguf {
     gguf_kv *kv; /* in file order */
     size_t n_tensors;
     gguf_tensor *tensors; /* in file order */
+    /* Where tensors are read from, borrowed: one of the two. */
+    const sereno_file *file;
+    const uint8_t *data;
+    void *storage; /* of what keys and names point to, where it is ours */
 } gguf;
 
-/* Parses size bytes; name is what messages call them. On failure *out is NULL. Borrows data and name. */
+/* Reads a file's keys and tensor descriptions. On failure *out is NULL. Borrows the file. */
+int gguf_read(const sereno_file *file, gguf **out, sereno_error *err);
+
+/* The same of size bytes in memory, all of a file; name is what messages call them. Borrows data and name. */
 int gguf_parse(const char *name, const uint8_t *data, size_t size, gguf **out, sereno_error *err);
+
+/* Forgets the keys, and with them most of the memory; tensors keep their names. SERENO_ERR_NO_MEMORY: it has them. */
+int gguf_forget_keys(gguf *g, sereno_error *err);
+
+/* Reads size bytes of a tensor's data from byte `at` of it, all of them inside. SERENO_ERR_IO as sereno_file_read. */
+int gguf_read_tensor(const gguf *g, const gguf_tensor *t, uint64_t at, void *out, size_t size, sereno_error *err);
 
 /* Frees and nulls; NULL is fine. */
 void gguf_close(gguf **g);

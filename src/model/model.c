@@ -185,6 +185,20 @@ static const char *copy_string(const gguf *g, const char *key, const char *fallb
     return out;
 }
 
+/* What is asked of a model after it is open must not need its file. */
+static int copy_chat_template(sereno_model *m, sereno_error *err) {
+    const gguf_string none = {0};
+    gguf_string text;
+    if (gguf_get_string(m->gguf, "tokenizer.chat_template", &none, &text, NULL) != 0 || text.size == 0) {
+        return SERENO_OK;
+    }
+    m->chat_template = malloc(text.size);
+    if (!m->chat_template) return err_no_memory(err, "the chat template", text.size);
+    memcpy(m->chat_template, text.data, text.size);
+    m->chat_template_size = text.size;
+    return SERENO_OK;
+}
+
 static void describe(sereno_model *m) {
     const gguf *g = m->gguf;
     for (size_t i = 0; i < g->n_tensors; i++) {
@@ -201,7 +215,7 @@ static void describe(sereno_model *m) {
 static int load_all(sereno_model *m, const char *path, sereno_error *err) {
     int status = sereno_file_open(path, &m->file, err);
     if (status) return status;
-    status = gguf_parse(m->file->path, m->file->data, m->file->size, &m->gguf, err);
+    status = gguf_read(m->file, &m->gguf, err);
     if (status) return status;
     gguf_string name;
     status = gguf_get_string(m->gguf, "general.architecture", NULL, &name, err);
@@ -213,11 +227,11 @@ static int load_all(sereno_model *m, const char *path, sereno_error *err) {
                        (int)(name.size < 64 ? name.size : 64), name.data, known);
     }
     if ((status = tokenizer_open(m->gguf, &m->tokenizer, err)) || (status = load_sizes(m, err)) ||
-        (status = load_tensors(m, err))) {
+        (status = load_tensors(m, err)) || (status = copy_chat_template(m, err))) {
         return status;
     }
     describe(m);
-    return SERENO_OK;
+    return gguf_forget_keys(m->gguf, err);
 }
 
 int sereno_model_open(const char *path, sereno_model **out, sereno_error *err) {
@@ -239,6 +253,7 @@ void sereno_model_close(sereno_model **model) {
     if (!m) return;
     tokenizer_close(&m->tokenizer);
     free(m->layers);
+    free(m->chat_template);
     gguf_close(&m->gguf);
     sereno_file_close(&m->file);
     free(m);

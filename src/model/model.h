@@ -13,11 +13,13 @@ typedef struct model_layer {
 
 struct sereno_model {
     sereno_file *file;
-    gguf *gguf;
+    gguf *gguf; /* without its keys */
     const arch *arch;
     sereno_model_info info;
     char strings[2][96]; /* storage of the names in info */
     sereno_tokenizer *tokenizer;
+    char *chat_template; /* NULL: none */
+    size_t chat_template_size;
     const gguf_tensor *tensor[GLOBAL_TENSORS]; /* output is token_embd's where the file ties them */
     model_layer *layers;                       /* info.n_layers */
 };

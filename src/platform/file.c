@@ -3,9 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -23,19 +23,16 @@ static const char *kind_name(mode_t mode) {
 int sereno_file_open(const char *path, sereno_file **out, sereno_error *err) {
     *out = NULL;
     int status = SERENO_ERR_IO;
+    struct stat info;
     sereno_file *file = calloc(1, sizeof *file);
+    if (!file) return err_no_memory(err, "a file handle", sizeof *file);
     /* O_NONBLOCK: opening a FIFO must not wait for its writer. */
-    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
-    if (!file || !(file->path = strdup(path))) {
-        status = err_no_memory(err, "a file handle", sizeof *file + strlen(path));
-        goto fail;
-    }
-    if (fd < 0) {
+    file->fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+    if (file->fd < 0) {
         err_set(err, status, "cannot open '%s': %s", path, strerror(errno));
         goto fail;
     }
-    struct stat info;
-    if (fstat(fd, &info) != 0) {
+    if (fstat(file->fd, &info) != 0) {
         err_set(err, status, "cannot examine '%s': %s", path, strerror(errno));
         goto fail;
     }
@@ -43,33 +40,40 @@ int sereno_file_open(const char *path, sereno_file **out, sereno_error *err) {
         err_set(err, status, "'%s' is %s; a regular file is needed", path, kind_name(info.st_mode));
         goto fail;
     }
-    file->size = (size_t)info.st_size;
-    if (file->size > 0) {
-        void *map = mmap(NULL, file->size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (map == MAP_FAILED) {
-            err_set(err, status, "cannot map '%s' (%zu bytes): %s", path, file->size, strerror(errno));
-            goto fail;
-        }
-        file->data = map;
+    if (!(file->path = strdup(path))) {
+        status = err_no_memory(err, "a file handle", strlen(path));
+        goto fail;
     }
-    close(fd);
+    file->size = (size_t)info.st_size;
     *out = file;
     return SERENO_OK;
 fail:
-    if (fd >= 0) close(fd);
     sereno_file_close(&file);
     return status;
 }
 
-void sereno_file_drop_pages(const sereno_file *file) {
-    if (file->data) madvise((void *)file->data, file->size, MADV_DONTNEED);
+int sereno_file_read(const sereno_file *file, uint64_t offset, void *out, size_t size, sereno_error *err) {
+    for (size_t n = 0; n < size;) {
+        ssize_t got = pread(file->fd, (char *)out + n, size - n, (off_t)(offset + n));
+        if (got > 0) {
+            n += (size_t)got;
+        } else if (got == 0) {
+            return err_set(err, SERENO_ERR_IO,
+                           "'%s' has no bytes %" PRIu64 " to %" PRIu64
+                           " any more: it was cut short while it was open; replace a file by renaming instead",
+                           file->path, offset + n, offset + size - 1);
+        } else if (errno != EINTR) {
+            return err_set(err, SERENO_ERR_IO, "cannot read '%s': %s", file->path, strerror(errno));
+        }
+    }
+    return SERENO_OK;
 }
 
 void sereno_file_close(sereno_file **file) {
     sereno_file *f = *file;
     *file = NULL;
     if (!f) return;
-    if (f->data) munmap((void *)f->data, f->size);
+    if (f->fd >= 0) close(f->fd);
     free(f->path);
     free(f);
 }

@@ -1,6 +1,7 @@
 #include "elastic.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,14 +12,23 @@ enum { NGRAM_MATCHES = 3, NGRAM_CONTEXT = NGRAM_ORDER_MAX - 1, CHOICES = 2 };
 /* Below this a candidate is not worth a place that is not free. */
 static const float least_p = 0.02f;
 
+static const sereno_clock *clock_of(const sereno_engine *e) {
+    const sereno_clock *clock = e->ops->info(e)->clock;
+    return clock ? clock : sereno_clock_system();
+}
+
 int elastic_open(elastic *el, sereno_engine *engine, const sereno_tokenizer *tokenizer,
                  const sereno_speculation *options, sereno_error *err) {
     *el = (elastic){.engine = engine,
                     .tokenizer = tokenizer,
                     .options = *options,
-                    .clock = sereno_clock_system(),
+                    .engine_clock = clock_of(engine),
+                    .clock = clock_of(engine),
                     .decision = sereno_ungoverned()};
     int status = sereno_speculation_check(options, err);
+    if (!status && options->draft && clock_of(options->draft) != el->engine_clock) {
+        status = err_set(err, SERENO_ERR_INVALID, "the draft's engine has another clock than the target's");
+    }
     if (!status) status = sereno_candidates_open(engine->ops->info(engine)->n_vocab, &el->candidates, err);
     if (!status && options->draft) {
         int32_t n_vocab = options->draft->ops->info(options->draft)->n_vocab;
@@ -42,7 +52,7 @@ uint64_t elastic_now_ns(const elastic *el) {
 
 void elastic_tell(elastic *el, sereno_event event) {
     if (!el->governing.step) return;
-    event.now_ns = sereno_now_ns(el->clock);
+    event.now_ns = sereno_now_ns(el->engine_clock);
     event.signals = sereno_no_signals();
     el->governing.step(el->governing.ctx, &event, NULL, &el->decision);
 }
@@ -381,14 +391,40 @@ static int32_t synthetic_choice(const elastic *el, const elastic_sequence *s, in
     return chosen;
 }
 
+/*
+ * The first logit that is not finite, or n: such a one times 0 is no number. Four vectors at a time, because sums that
+ * wait for each other would take as long as sampling does.
+ */
+static int32_t find_damage(const float *logits, int32_t n) {
+    enum { LANES = 16 };
+    float lane[LANES] = {0};
+    int32_t i = 0;
+    for (; i + 4 * LANES <= n; i += 4 * LANES) {
+        const float *a = logits + i, *b = a + LANES, *c = b + LANES, *d = c + LANES;
+        for (int k = 0; k < LANES; k++) {
+            lane[k] += (a[k] * 0.0f + b[k] * 0.0f) + (c[k] * 0.0f + d[k] * 0.0f);
+        }
+    }
+    for (int k = 0; k < LANES; k++) {
+        if (isnan(lane[k])) i = 0;
+    }
+    while (i < n && isfinite(logits[i])) i++;
+    return i;
+}
+
 /* The target's choice after a node whose logits are those of an input. */
 static int choose(elastic *el, elastic_sequence *s, int32_t node, int32_t input, int32_t *token, sereno_error *err) {
     const float *logits = el->engine->ops->logits(el->engine, input);
+    int32_t n_vocab = el->engine->ops->info(el->engine)->n_vocab, bad = find_damage(logits, n_vocab);
     *token = sereno_sample(s->sampler, logits, (int32_t)s->tokens.n, el->candidates);
-    if (*token < 0) {
-        return err_set(err, SERENO_ERR_FORMAT,
-                       "the model's output is not a number at position %zu; its file is damaged", s->tokens.n);
+    if (bad < n_vocab) {
+        return err_set(
+            err, SERENO_ERR_FORMAT,
+            "the model's output is not a number at position %zu (%g for token %d): its file is damaged, or a "
+            "weight in it too large to compute with",
+            s->tokens.n, (double)logits[bad], bad);
     }
+    assert(*token >= 0);
     if (el->synthetic) *token = synthetic_choice(el, s, node, *token);
     return SERENO_OK;
 }

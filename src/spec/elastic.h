@@ -62,10 +62,11 @@ typedef struct elastic {
     const atomic_bool *cancel;             /* NULL: cannot be cancelled */
     sereno_observer observer;              /* NULL: none; asked after the cancel flag was looked at */
     void *observer_ctx;
-    sereno_governing governing; /* step NULL: nobody; asked where the observer says continue */
-    sereno_decision decision;   /* the last one */
-    sereno_bounds bounds;       /* what the options and the decision leave; of the verification under way */
-    const sereno_clock *clock;
+    sereno_governing governing;         /* step NULL: nobody; asked where the observer says continue */
+    sereno_decision decision;           /* the last one */
+    sereno_bounds bounds;               /* what the options and the decision leave; of the verification under way */
+    const sereno_clock *engine_clock;   /* of all that who governs is told */
+    const sereno_clock *clock;          /* of the request's timings */
     uint64_t slept_ns, slept_before_ns; /* in passes, all of it; of the present subgraph */
     sereno_tokens path;                 /* scratch */
 } elastic;

@@ -214,7 +214,7 @@ static void begin_request(progress *p) {
     el->observer_ctx = r->observer_ctx;
     el->governing = r->governing;
     el->decision = sereno_ungoverned();
-    el->clock = r->clock ? r->clock : sereno_clock_system();
+    el->clock = r->clock ? r->clock : el->engine_clock;
     el->slept_ns = 0;
     s->sampler = &r->sampler;
     s->on_token = take_token;

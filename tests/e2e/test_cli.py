@@ -186,15 +186,26 @@ class BadModels(Case):
                 self.refused(write_model("tensors.gguf", g.bytes()), word, commands=("run", "tokenize"))
 
     def test_weights_that_are_not_numbers(self):
+        cases = (("output_norm.weight", float("nan")), ("output_norm.weight", 3e38), ("blk.0.attn_norm.weight", 3e38),
+                 ("blk.1.ffn_norm.weight", 1e30))
+        for name, value in cases:
+            g = tiny()
+            g.fill_f32(name, value)
+            path = write_model("nan.gguf", g.bytes())
+            for isa in ("", "portable"):
+                with self.subTest(name=name, value=value, isa=isa):
+                    result = self.sereno("run", "-p", "hi", "-m", path, code=1,
+                                         env=support.clean_environment(SERENO_ISA=isa))
+                    self.assertEqual(result.out, "")
+                    self.assertIn("not a number at position", result.err)
+
+    def test_a_draft_that_is_not_numbers_changes_nothing(self):
         g = tiny()
+        path = write_model("whole.gguf", g.bytes())
         g.fill_f32("output_norm.weight", float("nan"))
-        path = write_model("nan.gguf", g.bytes())
-        for isa in ("", "portable"):
-            with self.subTest(isa=isa):
-                result = self.sereno("run", "-p", "hi", "-m", path, code=1,
-                                     env=support.clean_environment(SERENO_ISA=isa))
-                self.assertEqual(result.out, "")
-                self.assertIn("not a number", result.err)
+        arguments = ("run", "--raw", "-p", "hi", "-n", "16", "-s", "7", "-m", path)
+        plain = self.sereno(*arguments)
+        self.assertEqual(self.sereno(*arguments, "--draft", write_model("nan.gguf", g.bytes())).out, plain.out)
 
     def test_names_with_control_characters_stay_on_one_line(self):
         g = tiny()
@@ -1130,7 +1141,7 @@ class Sensing(Case):
         self.assertIn("calibration kept is not used", result.err)
         self.assertIn(path, result.err)
         self.assertIs(self.document(result.out)["calibrated"], False)
-        run = self.sereno("run", "-m", tiny_model(), "-p", "a", "-n", 2, "-t", 1, "--policy", "balanced",
+        run = self.sereno("run", "-m", tiny_model(), "-p", "a", "-n", 2, "-t", 1, "--policy", "balanced", "--sched", "normal",
                           env=support.clean_environment(XDG_CACHE_HOME=cache))
         self.assertIn("calibration kept is not used", run.err)
 

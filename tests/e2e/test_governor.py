@@ -110,16 +110,18 @@ class Policies(Case):
         self.assertGreater(guarantee("min_share=1", "min_tok_s=0"), 10 * guarantee("min_share=0", "min_tok_s=1"))
 
     def test_a_calibration_is_found(self):
-        """By the model, the draft and the threads that it was made for."""
+        """By the model, the draft, the threads and the context that it was made for, and the class of threads."""
         env = support.clean_environment(XDG_CACHE_HOME=self.folder())
         self.sereno("calibrate", "-m", tiny_model(), "--seconds", 1, "-t", 1, env=env)
-        for arguments, wanted in ((("-t", 1), True), (("-t", 2), False), (("-t", 1, "--draft", "self:int8"), False)):
+        cases = ((("-t", 1), True), (("-t", 2), False), (("-t", 1, "--draft", "self:int8"), False),
+                 (("-t", 1, "-c", 512), False), (("-t", 1, "--sched", "normal"), False))
+        for arguments, wanted in cases:
             with self.subTest(arguments):
                 self.assertIs(self.run_json(*SEEDED, *arguments, env=env)["governor"]["calibrated"], wanted)
 
     def test_verbose(self):
         err = self.run_tiny(*SEEDED, "-v", "--gov", "force=4").err
-        self.assertRegex(err, r"governor \(balanced, not calibrated\): sleep for 100 % of the time; 0 drafts "
+        self.assertRegex(err, r"governor \(balanced, not calibrated: see 'sereno calibrate'\): sleep for 100 % of the time; 0 drafts "
                               r"abandoned, \d+ sleeps")
         self.assertNotIn("governor (", self.run_tiny(*SEEDED, "-v", "--policy", "throughput").err)
 

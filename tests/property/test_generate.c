@@ -1,4 +1,6 @@
 /* Generation: the text is a pure function of prompt, settings and seed; ends, cancels and reuse change nothing. */
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -212,6 +214,125 @@ static void test_limits(void **state) {
     close_fixture(&f);
 }
 
+/* ---- Damage ---- */
+
+enum { VOCAB = 512 };
+
+/* What an engine says, but for one logit. */
+typedef struct planted {
+    const sereno_engine_ops *real;
+    float logits[VOCAB], value;
+    int32_t token;
+} planted;
+
+static planted damage; /* engines tell their operations nothing of who asks */
+
+static const float *damaged_logits(const sereno_engine *e, int32_t i) {
+    memcpy(damage.logits, damage.real->logits(e, i), sizeof damage.logits);
+    damage.logits[damage.token] = damage.value;
+    return damage.logits;
+}
+
+/* One logit that is not finite, whichever it is, ends the request with an error that says where. */
+static void test_one_damaged_logit(void **state) {
+    (void)state;
+    static const float values[] = {NAN, INFINITY, -INFINITY};
+    static const int32_t tokens[] = {0, 17, 63, 64, 200, VOCAB - 1};
+    fixture f = open_fixture(1, 256);
+    sereno_engine_ops ops = *f.engine->ops;
+    rng r = {7};
+    int32_t prompt[5];
+    damage.real = f.engine->ops;
+    ops.logits = damaged_logits;
+    f.engine->ops = &ops;
+    for (int i = 0; i < 18; i++) {
+        char where[64];
+        sereno_generation out;
+        sereno_error error = {0};
+        sereno_request request = make_request(&r, prompt, 5);
+        damage.value = values[i % 3];
+        damage.token = tokens[i / 3];
+        assert_int_equal(sereno_generate(f.generator, &request, &out, &error), SERENO_ERR_FORMAT);
+        snprintf(where, sizeof where, "not a number at position 5 (%g for token %d)", (double)damage.value,
+                 damage.token);
+        if (!strstr(error.message, where)) fail_msg("'%s' without '%s'", error.message, where);
+        assert_int_equal(out.tokens.n, 0);
+        sereno_generation_free(&out);
+    }
+    f.engine->ops = damage.real;
+    close_fixture(&f);
+}
+
+/* ---- Clocks ---- */
+
+/* One that goes on by a step whenever it is read. */
+typedef struct stepping {
+    uint64_t now_ns, step_ns;
+} stepping;
+
+static uint64_t step_on(void *ctx) {
+    stepping *s = ctx;
+    return s->now_ns += s->step_ns;
+}
+
+typedef struct told {
+    uint64_t last_ns;
+    int32_t by_kind[SERENO_EVENT_KINDS];
+} told;
+
+static void listen(void *ctx, sereno_event *event, const sereno_boundary *boundary, sereno_decision *decision) {
+    told *t = ctx;
+    (void)decision;
+    if (boundary) assert_int_equal(event->now_ns, boundary->now_ns);
+    assert_true(event->now_ns > t->last_ns);
+    t->last_ns = event->now_ns;
+    t->by_kind[event->kind]++;
+}
+
+/* Who governs hears of one clock, the engine's, whatever clock the request's timings are by. */
+static void test_one_clock(void **state) {
+    (void)state;
+    enum { ENGINE_STEP = 1000, REQUEST_STEP = 7 };
+    stepping engines = {(uint64_t)1 << 50, ENGINE_STEP}, requests = {0, REQUEST_STEP};
+    const sereno_clock engine_clock = {step_on, &engines}, request_clock = {step_on, &requests};
+    sereno_model *model = open_random_model("tiny", "q4_1");
+    sereno_engine_options options = sereno_engine_defaults(model);
+    sereno_engine *e, *other = open_engine(model, 1, NULL, 256, 1);
+    sereno_generator *g;
+    sereno_speculation speculation = sereno_speculation_defaults();
+    sereno_error error = {0};
+    const int32_t prompt[] = {30, 31, 32, 30, 31, 32};
+    options.clock = &engine_clock;
+    options.sched = SERENO_SCHED_NORMAL;
+    options.n_ctx = 256;
+    assert_ok(sereno_engine_open(model, &options, &e, err));
+    assert_ok(sereno_generator_open(e, sereno_model_tokenizer(model), 0, &speculation, &g, err));
+    for (int own = 0; own < 2; own++) {
+        told t = {.last_ns = engines.now_ns};
+        sereno_generation out;
+        sereno_request r = {.prompt = prompt, .n_prompt = 6, .max_tokens = 20, .sampler = sereno_sampler_defaults()};
+        r.clock = own ? &request_clock : NULL;
+        r.governing = (sereno_governing){listen, &t};
+        assert_ok(sereno_generate(g, &r, &out, err));
+        assert_true(t.last_ns <= engines.now_ns && t.by_kind[SERENO_EVENT_SUBGRAPH] > 0);
+        assert_int_equal(t.by_kind[SERENO_EVENT_BEGIN], 1);
+        assert_int_equal(t.by_kind[SERENO_EVENT_END], 1);
+        uint64_t took_ns = (uint64_t)(out.prefill_ms * 1e6 + 0.5);
+        assert_true(took_ns > 0 && took_ns % (own ? REQUEST_STEP : ENGINE_STEP) == 0);
+        if (own) assert_true(took_ns < requests.now_ns);
+        sereno_generation_free(&out);
+    }
+    sereno_generator_close(&g);
+    speculation.draft = other; /* by the machine's clock */
+    assert_int_equal(sereno_generator_open(e, sereno_model_tokenizer(model), 0, &speculation, &g, &error),
+                     SERENO_ERR_INVALID);
+    assert_non_null(strstr(error.message, "another clock"));
+    assert_null(g);
+    sereno_engine_close(&other);
+    sereno_engine_close(&e);
+    sereno_model_close(&model);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_text_is_a_pure_function),
@@ -219,6 +340,8 @@ int main(void) {
         cmocka_unit_test(test_cancel_anywhere),
         cmocka_unit_test(test_stop_strings),
         cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_one_damaged_logit),
+        cmocka_unit_test(test_one_clock),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

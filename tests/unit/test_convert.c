@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "convert.h"
 #include "gguf_writer.h"
@@ -51,7 +52,7 @@ static const tensor_type targets[] = {TENSOR_F16, TENSOR_Q8_0, TENSOR_Q4_0};
 enum { N_TARGETS = sizeof targets / sizeof *targets };
 
 /* Each row is near that of its own row: rows are random, so that no other would be. */
-static void check_matrix(const gguf_tensor *before, const gguf_tensor *after) {
+static void check_matrix(const gguf *from, const gguf_tensor *before, const gguf *to, const gguf_tensor *after) {
     enum { COLUMNS_MAX = 512 };
     float x[COLUMNS_MAX], y[COLUMNS_MAX];
     double steps = after->type == TENSOR_F16 ? 2000 : after->type == TENSOR_Q8_0 ? 220 : 7.9;
@@ -59,8 +60,8 @@ static void check_matrix(const gguf_tensor *before, const gguf_tensor *after) {
     assert_true(columns <= COLUMNS_MAX);
     for (int64_t row = 0; row < (int64_t)before->dims[1]; row++) {
         double largest = 0;
-        tensor_row_read(before->type, before->data, row, columns, x);
-        tensor_row_read(after->type, after->data, row, columns, y);
+        tensor_row_read(before->type, from->data + before->offset, row, columns, x);
+        tensor_row_read(after->type, to->data + after->offset, row, columns, y);
         for (int32_t c = 0; c < columns; c++) {
             largest = fmax(largest, fabs((double)x[c]));
         }
@@ -85,10 +86,10 @@ static void check_model(const gguf *before, const gguf *after, tensor_type type,
         assert_int_equal(a->type, b->n_dims == 1 ? b->type : type);
         if (a->type == b->type) {
             assert_int_equal(a->size, b->size);
-            assert_memory_equal(a->data, b->data, b->size);
+            assert_memory_equal(after->data + a->offset, before->data + b->offset, b->size);
             n_kept++;
         } else {
-            check_matrix(b, a);
+            check_matrix(before, b, after, a);
         }
     }
     assert_int_equal(c->n_kept, n_kept);
@@ -187,7 +188,7 @@ static void test_shapes(void **state) {
         assert_int_equal(f16->gguf->tensors[i].n_dims, cases[i].before.n_dims);
     }
     float row[64];
-    tensor_row_read(TENSOR_Q4_0, q4_0->gguf->tensors[0].data, 1, 64, row);
+    tensor_row_read(TENSOR_Q4_0, q4_0->gguf->data + q4_0->gguf->tensors[0].offset, 1, 64, row);
     assert_true(row[5] == 0.5f && row[4] == 0);
     close_memory(before);
     close_memory(q4_0);
@@ -276,6 +277,47 @@ static void test_origin_and_file_type(void **state) {
     }
 }
 
+/* ---- Files ---- */
+
+/* A model on disk becomes what the same in memory does; one that is cut short meanwhile is an error that says so. */
+static void test_files(void **state) {
+    (void)state;
+    size_t size;
+    uint8_t *data = read_whole(random_model_path("tiny", "q6_k"), &size);
+    const char *path = temporary_path("convert.gguf");
+    memory_file *memory = open_memory(), *cut = open_memory();
+    sereno_file *file;
+    gguf *in_memory, *on_disk;
+    conversion c;
+    sereno_error error = {0};
+    FILE *out = fopen(path, "wb");
+    assert_true(out && fwrite(data, 1, size, out) == size && fclose(out) == 0);
+    assert_ok(gguf_parse("tiny.gguf", data, size, &in_memory, err));
+    memory_file *from_memory = convert(in_memory, TENSOR_Q8_0, &c);
+    assert_ok(sereno_file_open(path, &file, err));
+    assert_ok(gguf_read(file, &on_disk, err));
+    assert_ok(conversion_plan(on_disk, TENSOR_Q8_0, &c, err));
+    assert_ok(conversion_write(&c, memory->stream, "out.gguf", NULL, NULL, err));
+    fclose(memory->stream);
+    assert_int_equal(memory->size, from_memory->size);
+    assert_memory_equal(memory->data, from_memory->data, memory->size);
+    for (tensor_type type = TENSOR_F16; type <= TENSOR_Q8_0; type += TENSOR_Q8_0 - TENSOR_F16) {
+        assert_int_equal(truncate(path, type == TENSOR_F16 ? (off_t)size - 1 : 0), 0); /* a matrix, then a vector too */
+        assert_ok(conversion_plan(on_disk, type, &c, err));
+        assert_int_equal(conversion_write(&c, cut->stream, "out.gguf", NULL, NULL, &error), SERENO_ERR_IO);
+        assert_non_null(strstr(error.message, "convert.gguf' has no bytes"));
+    }
+    fclose(cut->stream);
+    gguf_close(&on_disk);
+    gguf_close(&in_memory);
+    sereno_file_close(&file);
+    remove(path);
+    close_memory(from_memory);
+    close_memory(memory);
+    close_memory(cut);
+    free(data);
+}
+
 /* ---- Giving up ---- */
 
 typedef struct progress_seen {
@@ -331,13 +373,10 @@ static void test_full_disk(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_type_to_every_type),
-        cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_types_that_cannot_be_read),
-        cmocka_unit_test(test_values_that_do_not_fit),
-        cmocka_unit_test(test_origin_and_file_type),
-        cmocka_unit_test(test_progress_and_giving_up),
-        cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_every_type_to_every_type),  cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_types_that_cannot_be_read), cmocka_unit_test(test_values_that_do_not_fit),
+        cmocka_unit_test(test_origin_and_file_type),      cmocka_unit_test(test_files),
+        cmocka_unit_test(test_progress_and_giving_up),    cmocka_unit_test(test_full_disk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

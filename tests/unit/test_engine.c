@@ -1,15 +1,20 @@
 #include <dirent.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "native.h"
 #include "plan.h"
 #include "rng.h"
 #include "support.h"
+#include "tensor_rows.h"
 #include "thread.h"
+#include "weights.h"
 
 /* ---- Allocation: counted, and made to fail (linked with --wrap) ---- */
 
@@ -117,6 +122,198 @@ static void test_every_allocation_may_fail(void **state) {
     }
     print_message("%d allocations failed one after the other\n", n_failures);
     assert_true(n_failures > 30);
+}
+
+/* ---- The model's file ---- */
+
+/* A copy of a random model that a test may cut short. */
+static const char *copy_model(const char *shape, const char *type) {
+    size_t size;
+    uint8_t *data = read_whole(random_model_path(shape, type), &size);
+    const char *path = temporary_path("cut.gguf");
+    FILE *out = fopen(path, "wb");
+    assert_true(out && fwrite(data, 1, size, out) == size && fclose(out) == 0);
+    free(data);
+    return path;
+}
+
+/* Logits of a token behind some others, from an empty context. */
+static void chain_logits(sereno_engine *e, const int32_t *tokens, int32_t n, float *out) {
+    assert_ok(e->ops->truncate(e, 0, 0, err));
+    run_chain(e, 0, tokens, n);
+    memcpy(out, e->ops->logits(e, n - 1), (size_t)e->ops->info(e)->n_vocab * sizeof *out);
+}
+
+/* Once they are open, neither a model nor its engines need the file, and another process may cut it short. */
+static void test_a_file_cut_short_after_loading(void **state) {
+    (void)state;
+    enum { VOCAB = 512, TOKENS = 40 };
+    static const char *const shapes[] = {"tiny", "untied"}, *const types[] = {"f32", "q4_1", "q6_k"};
+    int32_t tokens[TOKENS];
+    random_tokens(7, VOCAB, TOKENS, tokens);
+    for (int i = 0; i < 6; i++) {
+        const char *path = copy_model(shapes[i / 3], types[i % 3]);
+        sereno_model *model;
+        sereno_engine *draft, *late;
+        sereno_error error = {0};
+        sereno_tokens words = {0};
+        float before[VOCAB], after[VOCAB];
+        assert_ok(sereno_model_open(path, &model, err));
+        sereno_engine *e = open_engine(model, 2, NULL, 512, 1);
+        chain_logits(e, tokens, TOKENS, before);
+        assert_int_equal(truncate(path, 0), 0);
+        chain_logits(e, tokens, TOKENS, after);
+        assert_memory_equal(before, after, sizeof after);
+        assert_ok(sereno_engine_open_self_draft(e, SERENO_SELF_INT8, 0, NULL, NULL, &draft, err));
+        sereno_pass pass = {SERENO_PLAN_DRAFT, &(sereno_input){tokens[0], 0, -1, true}, 1, NULL, NULL, false};
+        assert_ok(draft->ops->pass(draft, &pass, err));
+        assert_ok(sereno_tokenize(sereno_model_tokenizer(model), "some words", 10, true, &words, err));
+        assert_true(words.n > 0);
+        assert_int_equal(sereno_model_chat(model).kind, SERENO_CHAT_CHATML);
+        assert_string_equal(sereno_model_describe(model)->architecture, "llama");
+        sereno_engine_options options = sereno_engine_defaults(model);
+        options.sched = SERENO_SCHED_NORMAL;
+        assert_int_equal(sereno_engine_open(model, &options, &late, &error), SERENO_ERR_IO);
+        assert_non_null(strstr(error.message, "cut.gguf' has no bytes"));
+        assert_null(late);
+        sereno_tokens_free(&words);
+        sereno_engine_close(&draft);
+        sereno_engine_close(&e);
+        sereno_model_close(&model);
+        remove(path);
+    }
+}
+
+/* Cut short anywhere between the model's and the engine's opening: an error that says so, on any thread's part. */
+static void test_a_file_cut_short_while_loading(void **state) {
+    (void)state;
+    rng r = {test_seed()};
+    for (int i = 0; i < 16; i++) {
+        const char *path = copy_model("tiny", "q4_0");
+        sereno_model *model;
+        sereno_engine *e;
+        sereno_error error = {0};
+        struct stat info;
+        assert_ok(sereno_model_open(path, &model, err));
+        assert_int_equal(stat(path, &info), 0);
+        uint32_t size = (uint32_t)info.st_size;
+        assert_int_equal(truncate(path, i == 0 ? (off_t)size - 1 : (off_t)rng_below(&r, size)), 0);
+        sereno_engine_options options = sereno_engine_defaults(model);
+        options.sched = SERENO_SCHED_NORMAL;
+        options.n_threads = 1 + i % 3;
+        assert_int_equal(sereno_engine_open(model, &options, &e, &error), SERENO_ERR_IO);
+        assert_non_null(strstr(error.message, "it was cut short while it was open"));
+        assert_null(e);
+        sereno_model_close(&model);
+        remove(path);
+    }
+}
+
+/* Rows are looked up in the embedding, whether it is the head as well or not. */
+static void test_embedding(void **state) {
+    (void)state;
+    static const char *const shapes[] = {"tiny", "untied"};
+    for (int i = 0; i < 2; i++) {
+        sereno_model *model = open_random_model(shapes[i], "q6_k");
+        sereno_engine_options options = sereno_engine_defaults(model);
+        const gguf_tensor *t = model->tensor[GLOBAL_TOKEN_EMBD];
+        uint8_t *data = malloc(t->size);
+        team *team;
+        weights w;
+        assert_non_null(data);
+        assert_ok(gguf_read_tensor(model->gguf, t, 0, data, t->size, err));
+        assert_ok(team_open(&(team_options){.n_threads = 2, .sched = SERENO_SCHED_NORMAL}, &team, err));
+        assert_ok(weights_open(&w, model, &options, team, err));
+        assert_int_equal(w.packed.size - w.pass_bytes, i == 0 ? 0 : pack_bytes(&w.embedding));
+        for (int32_t row = 0; row < (int32_t)t->dims[1]; row++) {
+            float from_file[256], packed[256];
+            tensor_row_read(t->type, data, row, 256, from_file);
+            pack_read_row(&w.embedding, row, packed);
+            assert_memory_equal(packed, from_file, sizeof packed);
+        }
+        weights_close(&w);
+        team_close(&team);
+        sereno_model_close(&model);
+        free(data);
+    }
+}
+
+/* ---- Damage ---- */
+
+/* A copy of the tiny model with this number as the first of a tensor's weights, or as all; opened. */
+static sereno_model *open_damaged(const char *name, float value, bool all) {
+    sereno_model *whole = open_random_model("tiny", "f32"), *model;
+    const gguf_tensor *t = gguf_find_tensor(whole->gguf, name);
+    const char *path = copy_model("tiny", "f32");
+    FILE *file = fopen(path, "r+b");
+    assert_true(t && file && fseek(file, (long)t->offset, SEEK_SET) == 0);
+    for (size_t i = 0; i < (all ? t->size / sizeof value : 1); i++) {
+        assert_int_equal(fwrite(&value, sizeof value, 1, file), 1);
+    }
+    fclose(file);
+    assert_ok(sereno_model_open(path, &model, err));
+    remove(path);
+    sereno_model_close(&whole);
+    return model;
+}
+
+enum { DAMAGE_TOKENS = 3, DAMAGE_VOCAB = 512 };
+
+/* How many logits of the last of some tokens are finite. */
+static int32_t count_finite(sereno_engine *e, uint64_t seed) {
+    int32_t tokens[DAMAGE_TOKENS], n = 0;
+    float logits[DAMAGE_VOCAB];
+    random_tokens(seed, DAMAGE_VOCAB, DAMAGE_TOKENS, tokens);
+    chain_logits(e, tokens, DAMAGE_TOKENS, logits);
+    for (int32_t i = 0; i < DAMAGE_VOCAB; i++) {
+        n += isfinite(logits[i]) != 0;
+    }
+    return n;
+}
+
+/* A finite weight that makes a sum of squares overflow makes no logits that look like numbers. */
+static void test_overflow_is_no_number(void **state) {
+    (void)state;
+    static const char *const names[] = {"blk.0.ffn_down.weight", "blk.1.ffn_gate.weight", "blk.1.attn_output.weight"};
+    static const char *const isas[] = {NULL, "portable"};
+    for (int i = 0; i < 3 * 2 * 2; i++) {
+        sereno_model *model = open_damaged(names[i / 4], 3e38f, i / 2 % 2);
+        sereno_engine *e = open_engine(model, 1, isas[i % 2], 64, 1);
+        assert_int_equal(count_finite(e, 7), 0);
+        sereno_engine_close(&e);
+        sereno_model_close(&model);
+    }
+}
+
+/* Whether the cache holds a key that is not finite. */
+static bool has_bad_key(const sereno_engine *e) {
+    const kv_cache *kv = &((const native_engine *)(const void *)e)->kv;
+    for (int32_t i = 0; i < 2 * kv->n_heads; i++) {
+        const uint16_t *keys = kv_keys(kv, 0, i / kv->n_heads, i % kv->n_heads);
+        for (int32_t d = 0; d < kv->head_dim * DAMAGE_TOKENS; d++) {
+            if ((keys[key_at(d / kv->head_dim, d % kv->head_dim, kv->head_dim)] & 0x7C00) == 0x7C00) return true;
+        }
+    }
+    return false;
+}
+
+/* A key that half a float cannot hold is not one that nobody attends to. */
+static void test_keys_that_overflow_are_no_numbers(void **state) {
+    (void)state;
+    enum { CONTEXTS = 400 };
+    sereno_model *model = open_damaged("blk.0.attn_k.weight", 4e4f, false);
+    sereno_engine *e = open_engine(model, 1, NULL, 64, 1);
+    int n_bad = 0;
+    for (uint64_t seed = 1; seed <= CONTEXTS; seed++) {
+        int32_t n_finite = count_finite(e, seed);
+        bool bad = has_bad_key(e);
+        assert_int_equal(n_finite, bad ? 0 : DAMAGE_VOCAB);
+        n_bad += bad;
+    }
+    print_message("%d of %d contexts with a key that overflows\n", n_bad, CONTEXTS);
+    assert_true(n_bad > 0);
+    sereno_engine_close(&e);
+    sereno_model_close(&model);
 }
 
 /* ---- Boundaries ---- */
@@ -473,6 +670,11 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nothing_is_allocated_in_a_pass),
         cmocka_unit_test(test_every_allocation_may_fail),
+        cmocka_unit_test(test_a_file_cut_short_after_loading),
+        cmocka_unit_test(test_a_file_cut_short_while_loading),
+        cmocka_unit_test(test_embedding),
+        cmocka_unit_test(test_overflow_is_no_number),
+        cmocka_unit_test(test_keys_that_overflow_are_no_numbers),
         cmocka_unit_test(test_boundaries_are_reported),
         cmocka_unit_test(test_abandon_at_every_boundary),
         cmocka_unit_test(test_sleep_verdict_parks_everyone),

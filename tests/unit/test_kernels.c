@@ -69,7 +69,8 @@ static fixture open_fixture(rng *r, const kernels *isa, tensor_type type, int32_
     f.m.data = allocate(pack_bytes(&f.m));
     f.weights = allocate((size_t)(ROWS * columns) * sizeof(float));
     for (int32_t tile = 0; tile < f.m.n_tiles; tile++) {
-        pack_tile(&f.m, type, f.tensor, tile);
+        size_t row_bytes = (size_t)tensor_row_bytes(type, (uint64_t)columns);
+        pack_tile(&f.m, type, f.tensor + (size_t)tile * PACK_TILE_ROWS * row_bytes, tile);
     }
     for (int64_t row = 0; row < ROWS; row++) {
         tensor_row_read(type, f.tensor, row, columns, f.weights + row * columns);
@@ -106,6 +107,23 @@ static void close_fixture(fixture *f) {
     free(f->x.scaled_sum);
     free(f->x.less8);
     free(f->x.less128);
+}
+
+/* Rows come out of packed weights bit for bit as they are in the file. */
+static void test_rows(void **state) {
+    (void)state;
+    rng r = {test_seed()};
+    const kernels *isa;
+    assert_ok(kernels_find(NULL, &isa, err));
+    for (int t = 0; t < N_TYPES; t++) {
+        fixture f = open_fixture(&r, isa, types[t], 1);
+        float row[512];
+        for (int32_t i = 0; i < ROWS; i++) {
+            pack_read_row(&f.m, i, row);
+            assert_memory_equal(row, f.weights + i * f.m.columns, (size_t)f.m.columns * sizeof *row);
+        }
+        close_fixture(&f);
+    }
 }
 
 /* Products of n tokens from `first` on, as a pass of these alone would have them. */
@@ -427,13 +445,10 @@ static void test_choice_of_kernels(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_products),
-        cmocka_unit_test(test_quantise),
-        cmocka_unit_test(test_not_a_number_spreads),
-        cmocka_unit_test(test_attention),
-        cmocka_unit_test(test_elementwise),
-        cmocka_unit_test(test_read),
-        cmocka_unit_test(test_choice_of_kernels),
+        cmocka_unit_test(test_rows),      cmocka_unit_test(test_products),
+        cmocka_unit_test(test_quantise),  cmocka_unit_test(test_not_a_number_spreads),
+        cmocka_unit_test(test_attention), cmocka_unit_test(test_elementwise),
+        cmocka_unit_test(test_read),      cmocka_unit_test(test_choice_of_kernels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

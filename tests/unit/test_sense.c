@@ -631,10 +631,18 @@ static void test_calibration_files(void **state) {
     assert_int_equal(sereno_calibration_save(c, path, &err), SERENO_OK); /* in the place of the other */
     assert_int_equal(sereno_calibration_load(path, &b.target.base, NULL, &again, &err), SERENO_OK);
     sereno_calibration_close(&again);
-    /* Another pair, other threads. */
+    /* Another pair; other threads, another context, another class. */
     assert_int_equal(sereno_calibration_load(path, &b.target.base, &b.draft.base, &again, &err), SERENO_ERR_INVALID);
-    b.target.info.n_threads = 2;
-    assert_int_equal(sereno_calibration_load(path, &b.target.base, NULL, &again, &err), SERENO_ERR_INVALID);
+    for (int i = 0; i < 3; i++) {
+        sereno_engine_info before = b.target.info;
+        if (i == 0) b.target.info.n_threads++;
+        if (i == 1) b.target.info.n_ctx++;
+        if (i == 2) b.target.info.sched = SERENO_SCHED_NORMAL - b.target.info.sched;
+        assert_int_equal(sereno_calibration_load(path, &b.target.base, NULL, &again, &err), SERENO_ERR_INVALID);
+        b.target.info = before;
+        assert_int_equal(sereno_calibration_load(path, &b.target.base, NULL, &again, &err), SERENO_OK);
+        sereno_calibration_close(&again);
+    }
     remove(path);
     sereno_calibration_close(&c);
     close_bench(&b);
