@@ -14,9 +14,9 @@
 #include "number.h"
 #include "output_file.h"
 #include "philox.h"
-#include "sereno/file.h"
 #include "shipped_profiles.h"
 #include "utf8.h"
+#include "whole_file.h"
 
 /* ---- The keys ---- */
 
@@ -179,21 +179,14 @@ static int read_profile(const char *path, profile *out, sereno_error *err) {
     char name[PROFILE_NAME_MAX];
     const char *dot = strrchr(base, '.');
     snprintf(name, sizeof name, "%.*s", (int)(dot ? (size_t)(dot - base) : strlen(base)), base);
-    sereno_file *file;
-    int status = sereno_file_open(path, &file, err);
+    char *text;
+    size_t size;
+    int status = file_read_whole(path, FILE_BYTES_MAX, &text, &size, err);
     if (status) return status;
     sereno_error inner = {0};
-    if (file->size > FILE_BYTES_MAX) {
-        status = err_set(&inner, SERENO_ERR_FORMAT, "%zu bytes are too many for a profile", file->size);
-    } else {
-        char *text = malloc(file->size + 1);
-        status =
-            text ? sereno_file_read(file, 0, text, file->size, &inner) : err_no_memory(&inner, "a profile", file->size);
-        if (!status) status = profile_parse(name, text, file->size, out, &inner);
-        free(text);
-    }
+    status = profile_parse(name, text, size, out, &inner);
     if (status) err_set(err, status, "profile '%s': %s", path, inner.message);
-    sereno_file_close(&file);
+    free(text);
     return status;
 }
 

@@ -8,8 +8,8 @@
 #include "calibration.h"
 #include "errors.h"
 #include "hash.h"
-#include "sereno/file.h"
 #include "varint.h"
+#include "whole_file.h"
 
 enum { CHECK_BYTES = 8, WINDOW_FLOATS = 3 };
 
@@ -283,13 +283,15 @@ int recording_parse(const uint8_t *data, size_t size, recording **out, sereno_er
 }
 
 int recording_load(const char *path, recording **out, sereno_error *err) {
-    sereno_file *file;
+    enum { FILE_BYTES_MAX = 64 << 20 };
+    char *data;
+    size_t size;
     *out = NULL;
-    int status = sereno_file_open(path, &file, err);
+    int status = file_read_whole(path, FILE_BYTES_MAX, &data, &size, err);
     if (status) return status;
     sereno_error why = {0};
-    status = recording_parse(file->data, file->size, out, &why);
+    status = recording_parse((const uint8_t *)data, size, out, &why);
     if (status) err_set(err, status, "'%s': %s", path, why.message);
-    sereno_file_close(&file);
+    free(data);
     return status;
 }
