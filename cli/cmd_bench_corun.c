@@ -55,6 +55,7 @@ typedef struct corun_arguments {
 typedef struct corun_bench {
     const corun_arguments *a;
     bench_command b;
+    char path[4096]; /* of the model */
     sereno_model *model;
     corun_strategy_list strategies;
     synthetic_acceptance synthetic;
@@ -163,13 +164,12 @@ static void make_requests(corun_bench *c) {
 static int open_all(corun_bench *c) {
     const corun_arguments *a = c->a;
     sereno_error *err = &c->b.err;
-    char path[4096];
-    if (!model_path(a->model, path, sizeof path)) {
+    if (!model_path(a->model, c->path, sizeof c->path)) {
         return err_set(err, SERENO_ERR_INVALID, "the model's path is too long");
     }
     int status = find_foregrounds(c);
     if (!status) status = place(c);
-    if (!status) status = sereno_model_open(path, &c->model, err);
+    if (!status) status = sereno_model_open(c->path, &c->model, err);
     if (!status) status = prompts_read(a->prompts, a->raw, c->model, &c->prompts, err);
     if (status) return status;
     make_requests(c);
@@ -225,7 +225,11 @@ static const sereno_calibration *calibration_of(void *ctx, int number) {
 static int open_engine(void *ctx, int first, sereno_engine **engine, sereno_error *err) {
     corun_bench *c = ctx;
     const corun_strategy *like = &c->strategies.list[first];
-    sereno_engine_options e = sereno_engine_defaults(c->model);
+    /* This process has none of the bench's open files; nor does it give back what it opens, as it ends by a signal. */
+    sereno_model *model;
+    int status = sereno_model_open(c->path, &model, err);
+    if (status) return status;
+    sereno_engine_options e = sereno_engine_defaults(model);
     machine_apply(&c->a->machine, &e);
     e.n_threads = c->n_threads;
     e.cpus = c->cpus;
@@ -233,10 +237,10 @@ static int open_engine(void *ctx, int first, sereno_engine **engine, sereno_erro
     e.sched = like->kind->sched;
     e.isa = machine_isa(NULL);
     if (c->a->n_ctx > 0) e.n_ctx = c->a->n_ctx;
-    int status = sereno_engine_open(c->model, &e, &c->engine, err);
+    status = sereno_engine_open(model, &e, &c->engine, err);
     for (int i = 0; i < c->strategies.n && !status; i++) {
         if (!background_serves(&c->strategies.list[i], like)) continue;
-        status = strategy_open(&c->strategies.engine, i, machine_timing_folder(&c->a->machine), c->engine, c->model,
+        status = strategy_open(&c->strategies.engine, i, machine_timing_folder(&c->a->machine), c->engine, model,
                                NULL, NULL, err);
         if (status) err_set(err, status, "strategy '%s': %s", c->strategies.list[i].name, err->message);
     }

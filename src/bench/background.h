@@ -17,7 +17,8 @@
 
 /* How the parts are opened, in the background's own process; what is borrowed lives as long as that. */
 typedef struct background_wiring {
-    /* Opens the engine, scheduled as strategy `first` says, and the drafts of all strategies that it serves. */
+    /* Opens the engine, scheduled as strategy `first` says, and the drafts of all strategies that it serves. Files that
+     * were open before, as of a model, are closed in this process. */
     int (*open)(void *ctx, int first, sereno_engine **engine, sereno_error *err);
     /* What a strategy speculates with; NULL: nothing. After open. */
     const sereno_speculation *(*speculation)(void *ctx, int strategy);

@@ -122,7 +122,7 @@ static void test_governor_settings(void **state) {
     assert_string_equal(errors[COMMA].message, errors[PLAIN].message);
 }
 
-static const char calibration_text[] = "sereno-calibration 2\nid\nquiet\n\nprobe 87.6543213 0.25\nrows 2\n"
+static const char calibration_text[] = "sereno-calibration 2\nid\nquiet\n\nprobe 87.654321300000007 0.25\nrows 2\n"
                                        "1 1 11 0 0 12.5 0.125\n1 1 11 1 1 3.0625 -1\n";
 
 static void rewrite_calibration(const void *ctx, FILE *to) {
