@@ -31,6 +31,8 @@ enum {
     NGRAM_ORDER_MAX = 8,
     /* Continuations that are kept of one context; other contexts may have to share the place. */
     NGRAM_CONTINUATIONS_MAX = 8,
+    /* So many tokens in all orders fill it about; what was learned before them is mostly forgotten. */
+    NGRAM_TOKENS_KEPT = 8192,
     /* A lookup never returns more. */
     NGRAM_MATCHES_MAX = (NGRAM_ORDER_MAX - NGRAM_ORDER_MIN + 1) * NGRAM_CONTINUATIONS_MAX,
 };
