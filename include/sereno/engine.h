@@ -99,6 +99,9 @@ typedef struct sereno_pass {
 /* How compute threads ask to be scheduled; idle and batch also set nice 19. */
 typedef enum sereno_sched { SERENO_SCHED_IDLE, SERENO_SCHED_BATCH, SERENO_SCHED_NORMAL } sereno_sched;
 
+/* What plans are cut by: rates that ship with the kernels, or the machine's own, measured now or in an earlier run. */
+typedef enum sereno_timing { SERENO_TIMING_SHIPPED, SERENO_TIMING_MEASURED, SERENO_TIMING_KEPT } sereno_timing;
+
 typedef struct sereno_engine_info {
     const char *isa; /* kernels in use: "avx512", "portable" */
     int32_t n_vocab, n_ctx, n_sequences, n_threads;
@@ -113,6 +116,7 @@ typedef struct sereno_engine_info {
     uint64_t stream_bytes;
     uint64_t kv_bytes;         /* address space of the KV cache; memory is taken as it fills */
     const sereno_clock *clock; /* of its boundaries; NULL: the machine's */
+    sereno_timing timing;
     /* The system gave every compute thread the class and nice value asked for. False: it refused (a sandbox may, and
      * who is not allowed to leave a lower class); then they run as the thread that opened the engine did. */
     bool sched_taken;
@@ -185,11 +189,11 @@ typedef struct sereno_engine_options {
      * subgraph before (0: nothing). */
     uint32_t prefetch_bytes, prefetch_next_bytes;
     /* Folder of this machine's in which timings are kept: plans are cut by a run of about a second, made the
-     * first time a model's shapes, kernels and threads come together. NULL: by rates that ship with the kernels.
-     * Borrowed while opening. */
+     * first time a model's shapes, kernels and threads come together. NULL, and as long as the machine is too busy to
+     * measure anything: by rates that ship with the kernels. Borrowed while opening. */
     const char *timing_folder;
-    /* Called while weights are packed, on the calling thread, with bytes done and in all; false gives up
-     * (SERENO_ERR_ABANDONED). NULL: not wanted. */
+    /* Called on the calling thread while weights are packed, with bytes done and in all, and then from 0 again while a
+     * timing is measured, with operations; false gives up (SERENO_ERR_ABANDONED). NULL: not wanted. */
     bool (*progress)(void *ctx, uint64_t done, uint64_t total);
     void *progress_ctx;
     /* Another native engine of the same owner, whose compute threads this one uses instead of its own (n_threads,

@@ -374,7 +374,9 @@ int native_open_plans(native_engine *e, sereno_error *err) {
         e->timing = e->target->timing;
     } else {
         e->timing = plan_estimate(&e->weights, m, &e->kernels->rates);
-        if (o->timing_folder) timing_obtain(e, &e->timing);
+        e->info.timing = SERENO_TIMING_SHIPPED;
+        int status = o->timing_folder ? timing_obtain(e, &e->timing, err) : SERENO_OK;
+        if (status) return status;
     }
     return plans_open(&e->plans, &e->weights, m, e->n_layers, &e->timing, o->n_threads, o->n_ctx, o->subgraph_us_max,
                       err);

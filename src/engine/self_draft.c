@@ -51,6 +51,8 @@ int sereno_engine_open_self_draft(sereno_engine *target, sereno_self_draft kind,
     native_engine *e = calloc(1, sizeof *e), *of = native(target);
     if (!e) return err_no_memory(err, "an engine", sizeof *e);
     share(e, of);
+    e->options.progress = progress;
+    e->options.progress_ctx = progress_ctx;
     if (kind == SERENO_SELF_LAYERS) e->n_layers = n_layers;
     else e->info.activation_bits = DRAFT_ACTIVATION_BITS;
     if ((status = kv_open_view(&e->kv, &of->kv, err)) ||

@@ -6,19 +6,57 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "errors.h"
 #include "hash.h"
 #include "number.h"
 
 enum {
-    TIMING_VERSION = 4,        /* of what is measured and how */
+    TIMING_VERSION = 5,        /* of what is measured and how */
     MEASURED_BATCHES = 5,      /* 1 to 16; larger ones take as much more as they are larger */
     STREAMED_BYTES = 96 << 20, /* enough layers that they do not stay in caches from one batch to the next */
     ROUNDS = 3,
+    BOUND_MS = 4000,        /* of wall time: a machine that is too slow for all of it has no fine cuts to find */
+    DELAY_MS_MIN = 2,       /* waits for a core that do not matter */
+    DELAY_PERCENT_MAX = 10, /* nor does this much of the time */
     LAYERS_MIN = 2,
     LAYERS_MAX = 64,
     KEY_SIZE = 512,
     PATH_SIZE = 4096,
 };
+
+/* ---- Watching ---- */
+
+/* A measurement under way, and why it ended early. */
+typedef struct watch {
+    native_engine *e;
+    const sereno_clock *clock; /* the machine's: the engine's may be one of a simulation */
+    uint64_t start_ns, delay_ns, done, total;
+    bool cancelled, disturbed, late;
+} watch;
+
+static uint64_t run_delay_ns(native_engine *e) {
+    uint64_t cpu_ns, delay_ns;
+    return team_sample(e->team, &cpu_ns, &delay_ns) ? delay_ns : 0;
+}
+
+static watch begin_watch(native_engine *e, uint64_t total) {
+    const sereno_clock *clock = sereno_clock_system();
+    return (watch){
+        .e = e, .clock = clock, .start_ns = sereno_now_ns(clock), .delay_ns = run_delay_ns(e), .total = total};
+}
+
+/* After each operation: whether another is worth measuring. Where threads wait for cores, a time says nothing. */
+static bool go_on(watch *w) {
+    const sereno_engine_options *o = &w->e->options;
+    uint64_t elapsed_ns = sereno_now_ns(w->clock) - w->start_ns, now_ns = run_delay_ns(w->e);
+    uint64_t delay_ns = now_ns > w->delay_ns ? now_ns - w->delay_ns : 0;
+    w->done++;
+    w->disturbed = delay_ns > DELAY_MS_MIN * UINT64_C(1000000) &&
+                   delay_ns > elapsed_ns / 100 * DELAY_PERCENT_MAX * (uint64_t)w->e->info.n_threads;
+    w->late = elapsed_ns > BOUND_MS * UINT64_C(1000000);
+    if (o->progress) w->cancelled = !o->progress(o->progress_ctx, w->done, w->total);
+    return !w->cancelled && !w->disturbed && !w->late;
+}
 
 /* ---- Measuring ---- */
 
@@ -48,12 +86,14 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static float run_timed(native_engine *e, sereno_subgraph_kind kind, int32_t layer, int32_t batch) {
+/* Runs an operation and makes *us its time if that is shorter. */
+static bool run_timed(watch *w, sereno_subgraph_kind kind, int32_t layer, int32_t batch, float *us) {
+    native_engine *e = w->e;
     subgraph s = plan_operation(&e->weights, sereno_model_describe(e->model), kind, layer, batch, e->info.n_threads);
-    const sereno_clock *clock = sereno_clock_system(); /* not the engine's, which may be one of a simulation */
-    uint64_t start = sereno_now_ns(clock);
+    uint64_t start = sereno_now_ns(w->clock);
     native_run_subgraph(e, &s, batch);
-    return (float)(sereno_now_ns(clock) - start) / 1000;
+    *us = fminf(*us, (float)(sereno_now_ns(w->clock) - start) / 1000);
+    return go_on(w);
 }
 
 /* Times of each operation and layer; of several rounds the shortest, since what disturbs only adds. */
@@ -61,25 +101,25 @@ typedef struct samples {
     float us[PLAN_KINDS][LAYERS_MAX];
 } samples;
 
-static void run_round(native_engine *e, int32_t batch, int32_t n_layers, samples *s) {
+static bool run_round(watch *w, int32_t batch, int32_t n_layers, samples *s) {
     for (int32_t layer = 0; layer < n_layers; layer++) {
         for (int kind = 0; kind < SERENO_SUBGRAPH_HEAD; kind++) {
-            s->us[kind][layer] = fminf(s->us[kind][layer], run_timed(e, (sereno_subgraph_kind)kind, layer, batch));
+            if (!run_timed(w, (sereno_subgraph_kind)kind, layer, batch, &s->us[kind][layer])) return false;
         }
     }
-    float *head = s->us[SERENO_SUBGRAPH_HEAD];
-    head[0] = fminf(head[0], run_timed(e, SERENO_SUBGRAPH_HEAD, 0, batch));
+    return run_timed(w, SERENO_SUBGRAPH_HEAD, 0, batch, &s->us[SERENO_SUBGRAPH_HEAD][0]);
 }
 
-static void measure_batch(native_engine *e, int b, int32_t context, plan_timing *out) {
+static bool measure_batch(watch *w, int b, int32_t context, plan_timing *out) {
     samples s;
+    native_engine *e = w->e;
     int32_t n_layers = layers_to_run(e);
     for (int i = 0; i < PLAN_KINDS * LAYERS_MAX; i++) {
         s.us[i / LAYERS_MAX][i % LAYERS_MAX] = INFINITY;
     }
     place(e, plan_batches[b], context);
     for (int round = 0; round < ROUNDS; round++) {
-        run_round(e, plan_batches[b], n_layers, &s);
+        if (!run_round(w, plan_batches[b], n_layers, &s)) return false;
     }
     for (int kind = 0; kind < PLAN_KINDS; kind++) { /* of the layers the upper quartile: cuts are for slow ones too */
         int32_t n = kind == SERENO_SUBGRAPH_HEAD ? 1 : n_layers;
@@ -87,23 +127,28 @@ static void measure_batch(native_engine *e, int b, int32_t context, plan_timing 
         out->us[kind][b] = s.us[kind][n * 3 / 4];
     }
     out->us[SERENO_SUBGRAPH_ATTENTION][b] *= (float)PLAN_TIMED_CONTEXT / (float)context;
+    return true;
 }
 
 static int32_t timed_context(const native_engine *e) {
     return e->info.n_ctx < PLAN_TIMED_CONTEXT ? e->info.n_ctx : PLAN_TIMED_CONTEXT;
 }
 
-static void measure(native_engine *e, plan_timing *out) {
+/* Returns whether *out is a measurement. What the time did not suffice for is expected to take as the last batch that
+ * was measured, in proportion. */
+static bool measure(watch *w, plan_timing *out) {
+    native_engine *e = w->e;
     int32_t context = timed_context(e);
-    for (int b = 0; b < MEASURED_BATCHES; b++) {
-        measure_batch(e, b, context, out);
-    }
-    for (int b = MEASURED_BATCHES; b < PLAN_BATCHES; b++) {
+    int n_measured = 0;
+    while (n_measured < MEASURED_BATCHES && measure_batch(w, n_measured, context, out)) n_measured++;
+    e->n_inputs = e->n_logits = 0;
+    if (w->cancelled || w->disturbed || n_measured == 0) return false;
+    for (int b = n_measured; b < PLAN_BATCHES; b++) {
         for (int kind = 0; kind < PLAN_KINDS; kind++) {
             out->us[kind][b] = out->us[kind][b - 1] * (float)plan_batches[b] / (float)plan_batches[b - 1];
         }
     }
-    e->n_inputs = e->n_logits = 0;
+    return true;
 }
 
 /* ---- Keeping ---- */
@@ -161,13 +206,20 @@ static void save(const char *path, const char *key, const plan_timing *t) {
     if (!ok || rename(temporary, path) != 0) remove(temporary);
 }
 
-void timing_obtain(native_engine *e, plan_timing *out) {
+int timing_obtain(native_engine *e, plan_timing *out, sereno_error *err) {
     char key[KEY_SIZE], path[PATH_SIZE];
+    plan_timing measured;
+    e->info.timing = SERENO_TIMING_KEPT;
     describe(e, key);
     int length =
         snprintf(path, sizeof path, "%s/timing-%016" PRIx64, e->options.timing_folder, hash_bytes(key, strlen(key)));
     bool named = length > 0 && (size_t)length < sizeof path;
-    if (named && load(path, key, out)) return;
-    measure(e, out);
-    if (named) save(path, key, out);
+    if (named && load(path, key, out)) return SERENO_OK;
+    watch w =
+        begin_watch(e, (uint64_t)MEASURED_BATCHES * ROUNDS * (uint64_t)(layers_to_run(e) * SERENO_SUBGRAPH_HEAD + 1));
+    bool ok = measure(&w, &measured);
+    e->info.timing = ok ? SERENO_TIMING_MEASURED : SERENO_TIMING_SHIPPED;
+    if (ok) *out = measured;
+    if (ok && named) save(path, key, out);
+    return w.cancelled ? err_set(err, SERENO_ERR_ABANDONED, "opening the engine was given up") : SERENO_OK;
 }
