@@ -158,6 +158,44 @@ static void test_only_differences_of_time_count(void **state) {
     sereno_governor_close(&g[1]);
 }
 
+/* ---- Sleeps ---- */
+
+/* A boundary, at which it has slept for slept_ns so far; whether it is to sleep on. */
+static bool asks_for_sleep(sereno_governor *g, uint64_t *now_ns, uint64_t ran_ns, uint64_t slept_ns) {
+    sereno_decision d;
+    *now_ns += slept_ns > 0 ? slept_ns : ran_ns;
+    sereno_event e = {.kind = SERENO_EVENT_SUBGRAPH,
+                      .now_ns = *now_ns,
+                      .plan = SERENO_PLAN_VERIFY,
+                      .batch = 1,
+                      .wall_ns = ran_ns,
+                      .slept_ns = slept_ns,
+                      .signals = sereno_no_signals()};
+    sereno_governor_step(g, &e, &d);
+    return d.sleep_us > 0;
+}
+
+/* As long as it runs it sleeps: one sleep that lasted for long, as timers do, counts for a sleep at most, and what was
+ * not slept is not owed for ever. */
+static void test_sleeps_are_not_saved_up(void **state) {
+    (void)state;
+    sereno_governor_params params = sereno_governor_defaults(SERENO_POLICY_BALANCED);
+    params.force = 4; /* sleep as long as it runs, a millisecond at a time */
+    sereno_governor *g = open_governor(&params);
+    uint64_t now_ns = 1;
+    const uint64_t ms = 1000000;
+    int ran = 1;
+    while (!asks_for_sleep(g, &now_ns, ms / 4, 0)) ran++;
+    assert_int_equal(ran, 4);
+    assert_false(asks_for_sleep(g, &now_ns, ms / 4, 500 * ms));
+    for (ran = 1; !asks_for_sleep(g, &now_ns, ms / 4, 0); ran++) assert_true(ran < 100);
+    assert_int_equal(ran, 8); /* twice a sleep */
+    for (int i = 0; i < 1000; i++) assert_true(asks_for_sleep(g, &now_ns, ms / 4, 0)); /* nobody obeys */
+    assert_true(asks_for_sleep(g, &now_ns, ms / 4, ms / 5));
+    assert_false(asks_for_sleep(g, &now_ns, ms / 4, ms / 2));
+    sereno_governor_close(&g);
+}
+
 /* ---- In a closed loop ---- */
 
 /* What a run looked like from a time on. */
@@ -478,11 +516,12 @@ static void test_cost(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_decisions_are_in_range), cmocka_unit_test(test_only_differences_of_time_count),
-        cmocka_unit_test(test_no_oscillation),         cmocka_unit_test(test_no_lock_in),
-        cmocka_unit_test(test_no_starvation),          cmocka_unit_test(test_full_speed_again),
-        cmocka_unit_test(test_what_comes_back),        cmocka_unit_test(test_score_does_not_depend_on_modes),
-        cmocka_unit_test(test_step_response),          cmocka_unit_test(test_cost),
+        cmocka_unit_test(test_decisions_are_in_range),         cmocka_unit_test(test_only_differences_of_time_count),
+        cmocka_unit_test(test_sleeps_are_not_saved_up),        cmocka_unit_test(test_no_oscillation),
+        cmocka_unit_test(test_no_lock_in),                     cmocka_unit_test(test_no_starvation),
+        cmocka_unit_test(test_full_speed_again),               cmocka_unit_test(test_what_comes_back),
+        cmocka_unit_test(test_score_does_not_depend_on_modes), cmocka_unit_test(test_step_response),
+        cmocka_unit_test(test_cost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
