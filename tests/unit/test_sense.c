@@ -191,6 +191,25 @@ static void test_table_keeps_and_evicts(void **state) {
     assert_null(t);
 }
 
+/* What is asked for each time round stays, though thousands that came later are asked for no more. */
+static void test_table_evicts_the_least_used(void **state) {
+    (void)state;
+    enum { KEPT = 40, ROUNDS = 100, SUBGRAPHS_A_ROUND = 400 };
+    baseline_table *t;
+    assert_ok(baselines_open(&t, err));
+    for (int32_t round = 0; round < ROUNDS; round++) {
+        for (int32_t i = 0; i < KEPT; i++) { /* each in a set of its own */
+            baseline *b = baselines_find(t, (baseline_key){SERENO_PLAN_DRAFT, i + 1, 0, 1, 0});
+            if (b->value != (round > 0 ? (float)(i + 1) : 0)) fail_msg("%d is gone in round %d", i, round);
+            b->value = (float)(i + 1);
+        }
+        for (int32_t i = 0; i < SUBGRAPHS_A_ROUND; i++) { /* no two in a set */
+            baselines_find(t, (baseline_key){SERENO_PLAN_VERIFY, round + 1, i, SUBGRAPHS_A_ROUND, 0});
+        }
+    }
+    baselines_close(&t);
+}
+
 static void test_table_refuses_what_is_no_key(void **state) {
     (void)state;
     baseline_table *t;
@@ -428,6 +447,31 @@ static void test_probe_keeps_its_share(void **state) {
     assert_int_equal(stats.probes, n);
     assert_about(stats.probe_baseline_ns, 200, 1);
     close_bench(&b);
+}
+
+/* What a probe took beyond the usual, as a page fault or a lost core make it, is paid for before the next one; one that
+ * was quick brings the next no sooner than usual. */
+static void test_probe_pays_for_overruns(void **state) {
+    (void)state;
+    static const uint64_t load_ns[] = {200, 200 * 100, 100};
+    unsigned char *stream = calloc(1, 100000);
+    assert_non_null(stream);
+    const sereno_engine_info info = {.stream = stream, .stream_bytes = 100000};
+    for (size_t i = 0; i < sizeof load_ns / sizeof *load_ns; i++) {
+        figure_clock time = {.load_ns = 200};
+        const sereno_clock clock = {figure_now, &time};
+        probe p;
+        probe_begin(&p, &info, &clock, 1);
+        for (int n = 0; n < 100; n++) probe_run(&p, p.next_ns);
+        uint64_t before_ns = p.time_ns, now_ns = p.next_ns, usual_ns = (uint64_t)(p.cost_ns / PROBE_SHARE);
+        time.load_ns = load_ns[i];
+        probe_run(&p, now_ns);
+        uint64_t owed_ns = (uint64_t)((double)(p.time_ns - before_ns) / PROBE_SHARE);
+        if (owed_ns < usual_ns * 9 / 10) owed_ns = usual_ns * 9 / 10; /* the usual has come down a little */
+        assert_false(probe_due(&p, now_ns + owed_ns - 1, false));
+        assert_true(probe_due(&p, now_ns + owed_ns * 12 / 10, false));
+    }
+    free(stream);
 }
 
 static void test_probe_is_latency_over_baseline(void **state) {
@@ -728,6 +772,7 @@ int main(void) {
         cmocka_unit_test(test_guesses),
         cmocka_unit_test(test_recent_is_a_low_quantile),
         cmocka_unit_test(test_table_keeps_and_evicts),
+        cmocka_unit_test(test_table_evicts_the_least_used),
         cmocka_unit_test(test_table_refuses_what_is_no_key),
         cmocka_unit_test(test_stretch_is_time_over_baseline),
         cmocka_unit_test(test_first_sample_is_none),
@@ -740,6 +785,7 @@ int main(void) {
         cmocka_unit_test(test_odd_sample_ages),
         cmocka_unit_test(test_what_no_memory_does_is_dropped),
         cmocka_unit_test(test_probe_keeps_its_share),
+        cmocka_unit_test(test_probe_pays_for_overruns),
         cmocka_unit_test(test_probe_is_latency_over_baseline),
         cmocka_unit_test(test_probe_within_the_cache),
         cmocka_unit_test(test_probe_reads_ahead),
