@@ -86,6 +86,7 @@ static void random_text(rng *r, char *out, size_t size) {
 
 static corun_run random_run(rng *r) {
     corun_run run = {.repeat = (int32_t)(rng_u64(r) >> (33 + rng_below(r, 30))),
+                     .batch = random_count(r),
                      .seconds = random_number(r),
                      .n_frames = (int32_t)rng_below(r, 3) * (int32_t)rng_below(r, 20),
                      .dropped = random_count(r),
@@ -132,7 +133,7 @@ static void assert_same_run(const corun_run *a, const corun_run *b) {
     assert_string_equal(a->strategy, b->strategy);
     assert_string_equal(a->foreground, b->foreground);
     assert_string_equal(a->error, b->error);
-    assert_true(a->repeat == b->repeat && a->seconds == b->seconds && a->dropped == b->dropped &&
+    assert_true(a->repeat == b->repeat && a->batch == b->batch && a->seconds == b->seconds && a->dropped == b->dropped &&
                 a->fg_latency_ns == b->fg_latency_ns);
     assert_same_frames(a, b);
     assert_true(x->there == y->there && x->tokens == y->tokens && x->requests == y->requests &&

@@ -320,6 +320,15 @@ static void test_ratio(void **state) {
     assert_ok(corun_ratio_of(&runs, "plain", "native", "social-1", 1, &r, err));
     assert_near(r.jank.point, (10.0 / 100) / (12.0 / 300), 1e-15);
     assert_int_equal(r.jank.n, 3);
+    /* In another call of the bench, hours later: it makes no pair until its base has been measured then too. */
+    add_run(&runs, "plain", "social-1", 2, 40, 4)->batch = 1;
+    assert_ok(corun_ratio_of(&runs, "plain", "native", "social-1", 1, &r, err));
+    assert_near(r.jank.point, (7.0 / 70) / (6.0 / 200), 1e-15);
+    assert_int_equal(r.jank.n, 2);
+    add_run(&runs, "native", "social-1", 2, 100, 3)->batch = 1;
+    assert_ok(corun_ratio_of(&runs, "plain", "native", "social-1", 1, &r, err));
+    assert_near(r.jank.point, (11.0 / 110) / (9.0 / 300), 1e-15);
+    assert_int_equal(r.jank.n, 3);
     corun_runs_free(&runs);
 }
 
