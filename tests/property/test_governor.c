@@ -190,6 +190,7 @@ static void test_sleeps_are_not_saved_up(void **state) {
     assert_false(asks_for_sleep(g, &now_ns, ms / 4, 500 * ms));
     for (ran = 1; !asks_for_sleep(g, &now_ns, ms / 4, 0); ran++) assert_true(ran < 100);
     assert_int_equal(ran, 8); /* twice a sleep */
+
     for (int i = 0; i < 1000; i++) assert_true(asks_for_sleep(g, &now_ns, ms / 4, 0)); /* nobody obeys */
     assert_true(asks_for_sleep(g, &now_ns, ms / 4, ms / 5));
     assert_false(asks_for_sleep(g, &now_ns, ms / 4, ms / 2));
@@ -516,11 +517,16 @@ static void test_cost(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_decisions_are_in_range),         cmocka_unit_test(test_only_differences_of_time_count),
-        cmocka_unit_test(test_sleeps_are_not_saved_up),        cmocka_unit_test(test_no_oscillation),
-        cmocka_unit_test(test_no_lock_in),                     cmocka_unit_test(test_no_starvation),
-        cmocka_unit_test(test_full_speed_again),               cmocka_unit_test(test_what_comes_back),
-        cmocka_unit_test(test_score_does_not_depend_on_modes), cmocka_unit_test(test_step_response),
+        cmocka_unit_test(test_decisions_are_in_range),
+        cmocka_unit_test(test_only_differences_of_time_count),
+        cmocka_unit_test(test_sleeps_are_not_saved_up),
+        cmocka_unit_test(test_no_oscillation),
+        cmocka_unit_test(test_no_lock_in),
+        cmocka_unit_test(test_no_starvation),
+        cmocka_unit_test(test_full_speed_again),
+        cmocka_unit_test(test_what_comes_back),
+        cmocka_unit_test(test_score_does_not_depend_on_modes),
+        cmocka_unit_test(test_step_response),
         cmocka_unit_test(test_cost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

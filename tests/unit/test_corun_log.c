@@ -133,8 +133,8 @@ static void assert_same_run(const corun_run *a, const corun_run *b) {
     assert_string_equal(a->strategy, b->strategy);
     assert_string_equal(a->foreground, b->foreground);
     assert_string_equal(a->error, b->error);
-    assert_true(a->repeat == b->repeat && a->batch == b->batch && a->seconds == b->seconds && a->dropped == b->dropped &&
-                a->fg_latency_ns == b->fg_latency_ns);
+    assert_true(a->repeat == b->repeat && a->batch == b->batch && a->seconds == b->seconds &&
+                a->dropped == b->dropped && a->fg_latency_ns == b->fg_latency_ns);
     assert_same_frames(a, b);
     assert_true(x->there == y->there && x->tokens == y->tokens && x->requests == y->requests &&
                 x->has_engine == y->has_engine);

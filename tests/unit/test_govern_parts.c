@@ -219,7 +219,9 @@ static void test_score_keeps_what_the_probe_cannot_deny(void **state) {
             now_ns = feed(&s, now_ns, ms / 3, ms / 3, both, 0, &r);
             if (n > 15) least = fmin(least, s.fast);
         }
-        if (least < rows[i].least || s.fast > rows[i].most) fail_msg("row %d: %.3f, at last %.3f", (int)i, least, s.fast);
+        if (least < rows[i].least || s.fast > rows[i].most) {
+            fail_msg("row %d: %.3f, at last %.3f", (int)i, least, s.fast);
+        }
     }
 }
 

@@ -149,8 +149,8 @@ typedef struct world {
     _Atomic uint64_t owner_step_ns;   /* each look of the owner at the clock takes that long */
     _Atomic uint64_t late_ns;         /* how far ahead the clock is for others */
     _Atomic uint32_t looks_of_others; /* at the clock */
-    /* The owner is late once: from this time on, either in that look at the clock or in the next one, it comes back only
-     * after others have looked, and long after. 0: it is not. */
+    /* The owner is late once: from this time on, either in that look at the clock or in the next one, it comes back
+     * only after others have looked, and long after. 0: it is not. */
     uint64_t late_from_ns;
     bool late_at_once;
     uint32_t seen_of_others; /* looks, at the owner's last */
