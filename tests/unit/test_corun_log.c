@@ -256,7 +256,13 @@ static void test_broken_values(void **state) {
     corun_run_free(&again);
     assert_false(corun_run_from_json(not_object, &again));
     assert_false(corun_run_from_json(NULL, &again));
-    /* One frame twice among the janky ones; text that is too long. */
+    /* More or fewer frames than there are; one twice among the janky ones; text that is too long. */
+    for (int n = 2; n <= 4; n++) {
+        json_object_set_new(json, "n_frames", json_integer(n));
+        assert_int_equal(corun_run_from_json(json, &again), n == 3);
+        corun_run_free(&again);
+    }
+    json_object_set_new(json, "n_frames", json_integer(3));
     json_t *janky = json_object_get(json_object_get(json, "frames"), "janky");
     json_array_append_new(janky, json_integer(0));
     assert_false(corun_run_from_json(json, &again));
