@@ -58,6 +58,47 @@ double sense_fuse(double log_stretch, double stretch_slope, double log_probe, do
     return weight > 0 ? sum / weight : NAN;
 }
 
+void sense_add(sense_tally *t, const sereno_signals *s) {
+    if (!isnan(s->stretch)) {
+        double log_stretch = log((double)s->stretch), slope = (double)s->stretch_slope;
+        t->log_stretch += log_stretch;
+        t->stretches++;
+        if (s->stretch_slope >= slope_least) {
+            t->scaled += slope * log_stretch / log1p(slope);
+            t->stretch_slope += slope;
+            t->weighed++;
+        }
+    }
+    if (!isnan(s->probe)) {
+        t->log_probe += log((double)s->probe);
+        t->probe_slope = (double)s->probe_slope;
+        t->probes++;
+    }
+    if (!isnan(s->run_delay)) {
+        t->run_delay += (double)s->run_delay;
+        t->delays++;
+    }
+}
+
+void sense_settle(const sense_tally *t, sense_window *w) {
+    w->signal[SENSE_CS] = t->stretches ? t->log_stretch / t->stretches : NAN;
+    w->signal[SENSE_PROBE] = t->probes ? t->log_probe / t->probes : NAN;
+    w->signal[SENSE_RUN_DELAY] = t->delays ? t->run_delay / t->delays : NAN;
+    double slope = t->weighed ? t->stretch_slope / t->weighed : 0, log_stretch = NAN;
+    if (t->weighed) log_stretch = t->scaled / t->stretch_slope * log1p(slope); /* what one such slope would say */
+    w->signal[SENSE_FUSED] = sense_fuse(log_stretch, slope, w->signal[SENSE_PROBE], t->probe_slope);
+}
+
+void sense_correlate(sense_result *r) {
+    const size_t stride = sizeof(sense_window) / sizeof(double), n = (size_t)r->n_windows;
+    const sense_window *w = r->windows;
+    for (int i = 0; i < SENSE_SIGNALS && n > 0; i++) {
+        r->of[i] = (sense_correlation){.intensity = pearson(&w->signal[i], &w->duty, stride, n),
+                                       .fg_latency = pearson(&w->signal[i], &w->fg_latency_ns, stride, n),
+                                       .fg_bandwidth = pearson(&w->signal[i], &w->fg_gbs, stride, n)};
+    }
+}
+
 /* ---- The foreground ---- */
 
 typedef struct streamer {
@@ -157,17 +198,10 @@ static void end_streamer(streamer *s, bool at_once) {
 
 /* ---- The background ---- */
 
-/* Sums of a window's samples. */
-typedef struct tally {
-    double log_stretch, stretch_slope, log_probe, probe_slope, run_delay;
-    double scaled; /* logs of stretches over what their slopes make of them, weighed by these */
-    int stretches, weighed, probes, delays;
-} tally;
-
 typedef struct watcher {
     sereno_sensor *sensor;
     recorder *recorder; /* NULL: nothing is recorded */
-    tally *tallies;
+    sense_tally *tallies;
     int32_t n_windows;
     uint64_t start_ns;
 } watcher;
@@ -177,36 +211,8 @@ static sereno_verdict observe(void *ctx, const sereno_boundary *b) {
     sereno_signals s = w->recorder ? recorder_read(w->recorder, b) : sereno_sensor_read(w->sensor, b);
     uint64_t window = b->now_ns >= w->start_ns ? (b->now_ns - w->start_ns) / WINDOW_NS : UINT64_MAX;
     if (window >= (uint64_t)w->n_windows) return (sereno_verdict){0};
-    tally *t = &w->tallies[window];
-    if (!isnan(s.stretch)) {
-        double log_stretch = log((double)s.stretch), slope = (double)s.stretch_slope;
-        t->log_stretch += log_stretch;
-        t->stretches++;
-        if (s.stretch_slope >= slope_least) {
-            t->scaled += slope * log_stretch / log1p(slope);
-            t->stretch_slope += slope;
-            t->weighed++;
-        }
-    }
-    if (!isnan(s.probe)) {
-        t->log_probe += log((double)s.probe);
-        t->probe_slope = (double)s.probe_slope;
-        t->probes++;
-    }
-    if (!isnan(s.run_delay)) {
-        t->run_delay += (double)s.run_delay;
-        t->delays++;
-    }
+    sense_add(&w->tallies[window], &s);
     return (sereno_verdict){0};
-}
-
-static void settle_window(const tally *t, sense_window *w) {
-    w->signal[SENSE_CS] = t->stretches ? t->log_stretch / t->stretches : NAN;
-    w->signal[SENSE_PROBE] = t->probes ? t->log_probe / t->probes : NAN;
-    w->signal[SENSE_RUN_DELAY] = t->delays ? t->run_delay / t->delays : NAN;
-    double slope = t->weighed ? t->stretch_slope / t->weighed : 0, log_stretch = NAN;
-    if (t->weighed) log_stretch = t->scaled / t->stretch_slope * log1p(slope); /* what one such slope would say */
-    w->signal[SENSE_FUSED] = sense_fuse(log_stretch, slope, w->signal[SENSE_PROBE], t->probe_slope);
 }
 
 /* A pass of n tokens that follow one another, of which the first stays. */
@@ -280,16 +286,6 @@ static int save_recording(const sense_options *o, const watcher *w, sense_result
 
 /* ---- All of it ---- */
 
-static void correlate(sense_result *r) {
-    const size_t stride = sizeof(sense_window) / sizeof(double), n = (size_t)r->n_windows;
-    const sense_window *w = r->windows;
-    for (int i = 0; i < SENSE_SIGNALS && n > 0; i++) {
-        r->of[i] = (sense_correlation){.intensity = pearson(&w->signal[i], &w->duty, stride, n),
-                                       .fg_latency = pearson(&w->signal[i], &w->fg_latency_ns, stride, n),
-                                       .fg_bandwidth = pearson(&w->signal[i], &w->fg_gbs, stride, n)};
-    }
-}
-
 static int check(const sense_options *o, sereno_error *err) {
     const sereno_engine_info *t = o->target->ops->info(o->target), *d = o->draft ? o->draft->ops->info(o->draft) : t;
     int32_t n_ctx = t->n_ctx < d->n_ctx ? t->n_ctx : d->n_ctx;
@@ -320,13 +316,13 @@ int bench_sense(const sense_options *o, sense_result *out, sereno_error *err) {
     if (!status) status = decode(o, &w, out, err);
     end_streamer(&s, status != SERENO_OK);
     for (int32_t i = 0; i < n && !status; i++) {
-        settle_window(&w.tallies[i], &out->windows[i]);
+        sense_settle(&w.tallies[i], &out->windows[i]);
     }
     if (!status) status = save_recording(o, &w, out, err);
     if (!status) {
         out->n_windows = n;
         sereno_sensor_stats_read(w.sensor, &out->stats);
-        correlate(out);
+        sense_correlate(out);
     }
     recorder_close(&w.recorder);
     sereno_sensor_close(&w.sensor);

@@ -37,7 +37,7 @@ typedef struct sense_window {
     /* What it felt: a dependent load, and bytes a second while it streamed; NaN where there is none. */
     double fg_latency_ns, fg_gbs;
     /* CS and PROBE: mean logarithm of the ratio to the baseline; FUSED: both over what they are beside a foreground
-     * that streams all the time, weighed by how much they move, as the governor does it. */
+     * that streams all the time, weighed by their slopes. */
     double signal[SENSE_SIGNALS];
 } sense_window;
 
@@ -68,6 +68,19 @@ void sense_result_free(sense_result *r);
 /* Pearson's R of the pairs of which neither is NaN; NaN where they are fewer than three, or one side does not vary.
  * x and y: the first of n numbers each, `stride` doubles apart. */
 double pearson(const double *x, const double *y, size_t stride, size_t n);
+
+/* Sums of a window's samples; all zero is a good start. */
+typedef struct sense_tally {
+    double log_stretch, stretch_slope, log_probe, probe_slope, run_delay;
+    double scaled; /* logs of stretches over what their slopes make of them, weighed by these */
+    int stretches, weighed, probes, delays;
+} sense_tally;
+
+void sense_add(sense_tally *t, const sereno_signals *signals);
+/* Fills in the window's signals. */
+void sense_settle(const sense_tally *t, sense_window *w);
+/* Fills in the result's correlations. */
+void sense_correlate(sense_result *r);
 
 /* What a window's samples of two ratios say together, by their mean logarithms and slopes (0: there was none); NaN
  * where neither says anything. */

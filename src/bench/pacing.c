@@ -12,11 +12,11 @@ sereno_verdict pacer_verdict(pacer *p, const sereno_boundary *b, bool in_frame) 
     const pacing *how = p->pacing;
     if (how->hint != HINT_NONE) return in_frame ? hold(p, b) : go_on;
     if (b->slept_ns > 0) { /* asked again after the sleep that it ordered */
-        p->owed_ns -= how->factor > 1 ? (double)b->slept_ns : 0;
+        p->owed_ns -= (double)b->slept_ns;
         return go_on;
     }
     p->owed_ns += (how->factor - 1) * (double)b->wall_ns;
-    if (how->factor > 1 && p->owed_ns >= PACING_SLEEP_MIN_US * 1e3) {
+    if (p->owed_ns >= PACING_SLEEP_MIN_US * 1e3) {
         return (sereno_verdict){SERENO_SLEEP, (uint32_t)(p->owed_ns / 1e3)};
     }
     if (how->every > 0 && ++p->since >= how->every) {

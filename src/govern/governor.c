@@ -20,6 +20,8 @@ static const uint64_t step_max_ns = UINT64_C(60000000000);
 /* What `force` forces. */
 enum { FORCE_OPEN = 1, FORCE_PREEMPT, FORCE_BATCH, FORCE_SLEEP, FORCE_HOLD };
 
+typedef enum sleep_kind { SLEEP_OWED, SLEEP_HOLD, SLEEP_PAUSE } sleep_kind;
+
 struct sereno_governor {
     sereno_governor_params params;
     double guarantee_tok_s, prefill_cost;
@@ -41,7 +43,7 @@ struct sereno_governor {
     double prefilled;         /* of a prefill pass under way, credited at its boundaries */
     bool was_burst;           /* at the last event */
     uint64_t slept_before_ns; /* of the sleeps at the present boundary */
-    bool was_hold;            /* the sleep under way is of a hold */
+    sleep_kind sleep;         /* under way */
     uint64_t reacted_ns;      /* onset of the last burst that was reacted to */
     sereno_mode mode;
     sereno_governor_stats stats;
@@ -142,9 +144,9 @@ static void note_sleep(sereno_governor *g, const sereno_event *e) {
     uint64_t before = e->slept_ns < g->slept_before_ns ? 0 : g->slept_before_ns;
     uint64_t slept_ns = e->slept_ns - before;
     g->slept_before_ns = e->slept_ns;
-    if (g->was_hold) {
+    if (g->sleep == SLEEP_HOLD) {
         g->stats.hold_ns += slept_ns;
-    } else {
+    } else if (g->sleep == SLEEP_OWED) {
         g->stats.sleep_ns += slept_ns;
         if (slept_ns > 0) g->owed_ns = fmax(g->owed_ns - (double)slept_ns, -g->params.sleep_us * 1e3);
     }
@@ -190,7 +192,6 @@ static int32_t batch_index(int32_t batch) {
 static void credit_prefill(sereno_governor *g, const sereno_event *e) {
     double share = e->pass_share > 0 && e->pass_share <= 1 ? (double)e->pass_share : 0;
     double tokens = e->batch > 0 && e->batch <= SERENO_PREFILL_BATCH_MAX ? e->batch * share : 0;
-    if (g->prefilled + tokens > SERENO_PREFILL_BATCH_MAX) g->prefilled = 0; /* of a pass that was given up */
     g->prefilled += tokens;
     bucket_fill(&g->bucket, tokens * g->prefill_cost);
 }
@@ -338,7 +339,7 @@ static void at_boundary(sereno_governor *g, const sereno_event *e, const measure
     if (m->hold) {
         d->hold = true;
         d->sleep_us = HOLD_POLL_US;
-        if (!g->was_hold || e->slept_ns == 0) g->stats.holds++;
+        if (g->sleep != SLEEP_HOLD || e->slept_ns == 0) g->stats.holds++;
         note_reaction(g);
         return;
     }
@@ -368,7 +369,7 @@ void sereno_governor_step(sereno_governor *g, const sereno_event *event, sereno_
     out->next_ns = g->n_requests > 0 && event->now_ns <= UINT64_MAX - TICK_NS ? event->now_ns + TICK_NS : UINT64_MAX;
     if (event->kind == SERENO_EVENT_SUBGRAPH) {
         at_boundary(g, event, &m, out);
-        g->was_hold = out->hold && m.mode != SERENO_MODE_PAUSED;
+        g->sleep = m.mode == SERENO_MODE_PAUSED ? SLEEP_PAUSE : out->hold ? SLEEP_HOLD : SLEEP_OWED;
     }
 }
 

@@ -158,6 +158,255 @@ static void test_only_differences_of_time_count(void **state) {
     sereno_governor_close(&g[1]);
 }
 
+/* ---- Sleeps ---- */
+
+/* A boundary, at which it has slept for slept_ns so far; whether it is to sleep on. */
+static bool asks_for_sleep(sereno_governor *g, uint64_t *now_ns, uint64_t ran_ns, uint64_t slept_ns) {
+    sereno_decision d;
+    *now_ns += slept_ns > 0 ? slept_ns : ran_ns;
+    sereno_event e = {.kind = SERENO_EVENT_SUBGRAPH,
+                      .now_ns = *now_ns,
+                      .plan = SERENO_PLAN_VERIFY,
+                      .batch = 1,
+                      .wall_ns = ran_ns,
+                      .slept_ns = slept_ns,
+                      .signals = sereno_no_signals()};
+    sereno_governor_step(g, &e, &d);
+    return d.sleep_us > 0;
+}
+
+/* As long as it runs it sleeps: one sleep that lasted for long, as timers do, counts for a sleep at most, and what was
+ * not slept is not owed for ever. */
+static void test_sleeps_are_not_saved_up(void **state) {
+    (void)state;
+    sereno_governor_params params = sereno_governor_defaults(SERENO_POLICY_BALANCED);
+    params.force = 4; /* sleep as long as it runs, a millisecond at a time */
+    sereno_governor *g = open_governor(&params);
+    uint64_t now_ns = 1;
+    const uint64_t ms = 1000000;
+    int ran = 1;
+    while (!asks_for_sleep(g, &now_ns, ms / 4, 0)) ran++;
+    assert_int_equal(ran, 4);
+    assert_false(asks_for_sleep(g, &now_ns, ms / 4, 500 * ms));
+    for (ran = 1; !asks_for_sleep(g, &now_ns, ms / 4, 0); ran++) assert_true(ran < 100);
+    assert_int_equal(ran, 8); /* twice a sleep */
+
+    for (int i = 0; i < 1000; i++) assert_true(asks_for_sleep(g, &now_ns, ms / 4, 0)); /* nobody obeys */
+    assert_true(asks_for_sleep(g, &now_ns, ms / 4, ms / 5));
+    assert_false(asks_for_sleep(g, &now_ns, ms / 4, ms / 2));
+    assert_true(asks_for_sleep(g, &now_ns, 400 * ms, 0)); /* as if it had taken 50 */
+    assert_true(asks_for_sleep(g, &now_ns, 400 * ms, 49 * ms));
+    assert_false(asks_for_sleep(g, &now_ns, 400 * ms, 51 * ms));
+    sereno_governor_close(&g);
+}
+
+/* A second in which nothing was seen says nothing: what contends after it is answered as before. */
+static void test_gaps_are_no_evidence(void **state) {
+    (void)state;
+    sereno_governor_params params = sereno_governor_defaults(SERENO_POLICY_UI_FIRST);
+    params.hold_max_us = 0;
+    params.sleep_from = 0.7;
+    sereno_governor *g = open_governor(&params);
+    sereno_event e = {.kind = SERENO_EVENT_BEGIN, .now_ns = 1, .signals = sereno_no_signals()};
+    sereno_decision d;
+    sereno_governor_step(g, &e, &d);
+    e = (sereno_event){.kind = SERENO_EVENT_SUBGRAPH,
+                       .now_ns = 1,
+                       .plan = SERENO_PLAN_VERIFY,
+                       .batch = 1,
+                       .wall_ns = 500000,
+                       .signals = {1.2247f, 0.5f, 1.3416f, 0.8f, NAN}}; /* half */
+    const sereno_event tokens = {.kind = SERENO_EVENT_TOKENS, .tokens = 1000};
+    for (int gap = 0; gap < 2; gap++) {
+        int before = -1;
+        for (int i = 0; i < 1000; i++) {
+            sereno_event credit = tokens;
+            credit.now_ns = e.now_ns += e.wall_ns;
+            sereno_governor_step(g, &credit, &d); /* it owes nothing */
+            sereno_governor_step(g, &e, &d);
+            if (before < 0 && d.mode == SERENO_MODE_SLEEP) before = i;
+        }
+        assert_true(gap == 0 ? before > 200 : before >= 0 && before < 150);
+        e.now_ns += 1900000000;
+        sereno_event tick = {.kind = SERENO_EVENT_TICK, .now_ns = e.now_ns, .signals = sereno_no_signals()};
+        sereno_governor_step(g, &tick, &d);
+    }
+    sereno_governor_close(&g);
+}
+
+/* ---- Statistics ---- */
+
+static sereno_decision tell(sereno_governor *g, sereno_event e) {
+    sereno_decision d;
+    if (e.kind != SERENO_EVENT_SUBGRAPH) e.signals = sereno_no_signals();
+    sereno_governor_step(g, &e, &d);
+    return d;
+}
+
+static sereno_governor_stats stats_of(const sereno_governor *g) {
+    sereno_governor_stats s;
+    sereno_governor_read(g, &s);
+    return s;
+}
+
+static sereno_governor *open_forced(double force) {
+    sereno_governor_params params = sereno_governor_defaults(SERENO_POLICY_BALANCED);
+    params.force = force;
+    return open_governor(&params);
+}
+
+/* Time goes to the mode that it was decided in, while there is a request, and gaps to none. */
+static void test_time_by_mode(void **state) {
+    (void)state;
+    static const struct {
+        sereno_event_kind kind;
+        uint64_t after_ms, batch_ms, paused_ms; /* time in these modes by then */
+    } rows[] = {{SERENO_EVENT_TICK, 5, 0, 0},       {SERENO_EVENT_BEGIN, 5, 0, 0},    {SERENO_EVENT_TICK, 6, 6, 0},
+                {SERENO_EVENT_PAUSE, 5, 11, 0},     {SERENO_EVENT_RESUME, 7, 11, 7},  {SERENO_EVENT_TICK, 2001, 11, 7},
+                {SERENO_EVENT_TICK, 2000, 2011, 7}, {SERENO_EVENT_END, 3, 2014, 7},   {SERENO_EVENT_TICK, 4, 2014, 7},
+                {SERENO_EVENT_BEGIN, 1, 2014, 7},   {SERENO_EVENT_BEGIN, 1, 2015, 7}, {SERENO_EVENT_END, 1, 2016, 7},
+                {SERENO_EVENT_END, 1, 2017, 7},     {SERENO_EVENT_TICK, 1, 2017, 7}};
+    sereno_governor *g = open_forced(3);
+    uint64_t now_ns = 1;
+    for (size_t i = 0; i < N(rows); i++) {
+        now_ns += rows[i].after_ms * 1000000;
+        tell(g, (sereno_event){.kind = rows[i].kind, .now_ns = now_ns});
+        sereno_governor_stats s = stats_of(g);
+        uint64_t sum_ns = 0;
+        for (int k = 0; k < SERENO_MODES; k++) sum_ns += s.mode_ns[k];
+        if (s.mode_ns[SERENO_MODE_BATCH] != rows[i].batch_ms * 1000000 ||
+            s.mode_ns[SERENO_MODE_PAUSED] != rows[i].paused_ms * 1000000 ||
+            sum_ns != (rows[i].batch_ms + rows[i].paused_ms) * 1000000) {
+            fail_msg("row %d", (int)i);
+        }
+    }
+    sereno_governor_close(&g);
+}
+
+static void test_passes_by_batch(void **state) {
+    (void)state;
+    static const int32_t batches[] = {1, 2, 3, 4, 5, 7, 8, 16, 17, 32};
+    static const uint64_t wanted[SERENO_BATCHES] = {1, 1, 2, 3, 1, 2};
+    sereno_governor *g = open_forced(1);
+    for (size_t i = 0; i < N(batches); i++) {
+        tell(g, (sereno_event){.kind = SERENO_EVENT_PASS, .now_ns = 1, .batch = batches[i]});
+    }
+    sereno_governor_stats s = stats_of(g);
+    for (int i = 0; i < SERENO_BATCHES; i++) assert_int_equal(s.passes_of[i], wanted[i]);
+    sereno_governor_close(&g);
+}
+
+/* Each hold and each sleep is one, however often it is looked at, and its time counts once; a pause is none of both. */
+static void test_times_slept(void **state) {
+    (void)state;
+    static const uint64_t us = 1000;
+    for (int force = 4; force <= 5; force++) { /* sleep, hold */
+        sereno_governor *g = open_forced(force);
+        sereno_event e = {.kind = SERENO_EVENT_SUBGRAPH, .plan = SERENO_PLAN_VERIFY, .batch = 1, .wall_ns = 1000 * us};
+        e.signals = sereno_no_signals();
+        for (int i = 0; i < 3; i++) {
+            e.now_ns += 100 * us;
+            e.slept_ns = 0;
+            assert_true(tell(g, e).sleep_us > 0);
+            for (e.slept_ns = 200 * us; e.slept_ns <= 1000 * us; e.slept_ns += 200 * us) {
+                e.now_ns += 200 * us;
+                assert_int_equal(tell(g, e).hold, force == 5);
+            }
+        }
+        tell(g, (sereno_event){.kind = SERENO_EVENT_PAUSE, .now_ns = e.now_ns});
+        for (e.slept_ns = 0; e.slept_ns <= 5000 * us; e.slept_ns += 1000 * us) assert_true(tell(g, e).hold);
+        tell(g, (sereno_event){.kind = SERENO_EVENT_RESUME, .now_ns = e.now_ns});
+        tell(g, e);
+        sereno_governor_stats s = stats_of(g);
+        assert_int_equal(force == 4 ? s.sleep_ns : s.hold_ns, 3000 * us);
+        assert_int_equal(force == 4 ? s.hold_ns : s.sleep_ns, 0);
+        assert_int_equal(s.holds, force == 4 ? 0 : 4); /* the last one after the pause */
+        assert_int_equal(s.sleeps, force == 4 ? 3 : 0);
+        sereno_governor_close(&g);
+    }
+}
+
+/* From a frame to the draft that is abandoned in it; each frame once. */
+static void test_reactions(void **state) {
+    (void)state;
+    sereno_governor_params params = sereno_governor_defaults(SERENO_POLICY_BALANCED);
+    sereno_governor *g = open_governor(&params);
+    static const uint64_t us = 1000;
+    uint64_t now_ns = 1;
+    tell(g, (sereno_event){.kind = SERENO_EVENT_BEGIN, .now_ns = now_ns});
+    for (uint64_t i = 1; i <= 20; i++) {
+        sereno_event e = {.kind = SERENO_EVENT_FRAME_BEGIN, .now_ns = now_ns, .deadline_ns = now_ns + 8000 * us};
+        tell(g, e);
+        e = (sereno_event){.kind = SERENO_EVENT_SUBGRAPH, .plan = SERENO_PLAN_DRAFT, .signals = sereno_no_signals()};
+        e.now_ns = now_ns + (i * 7 % 20 + 1) * 100 * us;
+        assert_true(tell(g, e).abandon);
+        e.now_ns += 100 * us;
+        assert_true(tell(g, e).abandon);
+        tell(g, (sereno_event){.kind = SERENO_EVENT_TOKENS, .now_ns = e.now_ns, .tokens = 1});
+        tell(g, (sereno_event){.kind = SERENO_EVENT_FRAME_END, .now_ns = now_ns += 4000 * us});
+        now_ns += 4000 * us;
+    }
+    sereno_governor_stats s = stats_of(g);
+    assert_true(s.reactions == 20 && s.preemptions == 40);
+    assert_float_equal(s.reaction_us_p50, 1000, 40); /* 100 to 2,000 us, by a histogram of 3 % */
+    assert_float_equal(s.reaction_us_p95, 1900, 60);
+    assert_float_equal(s.reaction_us_p99, 2000, 60);
+    sereno_governor_close(&g);
+}
+
+/* Nothing most of the time, half in some of it, and all rarely. */
+static void test_score_quantiles(void **state) {
+    (void)state;
+    sereno_governor *g = open_forced(1);
+    for (uint64_t i = 0; i < 1000; i++) {
+        double intensity = i % 100 < 3 ? 1 : i % 100 % 10 == 5 ? 0.5 : 0;
+        sereno_event e = {.kind = SERENO_EVENT_SUBGRAPH, .now_ns = 1 + i * 50000000, .plan = SERENO_PLAN_VERIFY};
+        e.signals = sereno_no_signals();
+        e.signals.probe = (float)pow(1.8, intensity);
+        e.signals.probe_slope = 0.8f;
+        tell(g, e);
+    }
+    sereno_governor_stats s = stats_of(g);
+    assert_true(s.score_p50 < 0.05 && s.score_p95 > 0.3 && s.score_p95 < 0.6 && s.score_p99 > 0.8);
+    sereno_governor_close(&g);
+}
+
+/* Each token of a prefill counts once: at the boundaries of its pass, or at its end; those of a pass that is given up
+ * count as well, as they were work. */
+static void test_prefill_counts_once(void **state) {
+    (void)state;
+    static const sereno_governor_limits limits = {.plain_tok_s = 100, .prefill_cost = 0.1};
+    sereno_governor_params params = sereno_governor_defaults(SERENO_POLICY_BALANCED);
+    sereno_governor *g;
+    params.credit_s = 5;
+    assert_ok(sereno_governor_open(&params, &limits, &g, err));
+    sereno_event half = {.kind = SERENO_EVENT_SUBGRAPH,
+                         .now_ns = 1,
+                         .plan = SERENO_PLAN_PREFILL,
+                         .batch = 100,
+                         .pass_share = 0.5f,
+                         .signals = sereno_no_signals()};
+    const sereno_event end = {.kind = SERENO_EVENT_PREFILL, .now_ns = 1, .tokens = 100};
+    tell(g, (sereno_event){.kind = SERENO_EVENT_BEGIN, .now_ns = 1});
+    double before = stats_of(g).bucket_tokens;
+    tell(g, half);
+    tell(g, half);
+    assert_float_equal(stats_of(g).bucket_tokens, before + 10, 1e-6);
+    half.slept_ns = 1000; /* looked at again */
+    tell(g, half);
+    tell(g, end);
+    assert_float_equal(stats_of(g).bucket_tokens, before + 10, 1e-6);
+    tell(g, end); /* one without boundaries */
+    assert_float_equal(stats_of(g).bucket_tokens, before + 20, 1e-6);
+    half.slept_ns = 0;
+    tell(g, half); /* one that is given up, and made anew */
+    tell(g, half);
+    tell(g, half);
+    tell(g, end);
+    assert_float_equal(stats_of(g).bucket_tokens, before + 35, 1e-6);
+    sereno_governor_close(&g);
+}
+
 /* ---- In a closed loop ---- */
 
 /* What a run looked like from a time on. */
@@ -478,11 +727,24 @@ static void test_cost(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_decisions_are_in_range), cmocka_unit_test(test_only_differences_of_time_count),
-        cmocka_unit_test(test_no_oscillation),         cmocka_unit_test(test_no_lock_in),
-        cmocka_unit_test(test_no_starvation),          cmocka_unit_test(test_full_speed_again),
-        cmocka_unit_test(test_what_comes_back),        cmocka_unit_test(test_score_does_not_depend_on_modes),
-        cmocka_unit_test(test_step_response),          cmocka_unit_test(test_cost),
+        cmocka_unit_test(test_decisions_are_in_range),
+        cmocka_unit_test(test_only_differences_of_time_count),
+        cmocka_unit_test(test_sleeps_are_not_saved_up),
+        cmocka_unit_test(test_gaps_are_no_evidence),
+        cmocka_unit_test(test_time_by_mode),
+        cmocka_unit_test(test_passes_by_batch),
+        cmocka_unit_test(test_times_slept),
+        cmocka_unit_test(test_reactions),
+        cmocka_unit_test(test_score_quantiles),
+        cmocka_unit_test(test_prefill_counts_once),
+        cmocka_unit_test(test_no_oscillation),
+        cmocka_unit_test(test_no_lock_in),
+        cmocka_unit_test(test_no_starvation),
+        cmocka_unit_test(test_full_speed_again),
+        cmocka_unit_test(test_what_comes_back),
+        cmocka_unit_test(test_score_does_not_depend_on_modes),
+        cmocka_unit_test(test_step_response),
+        cmocka_unit_test(test_cost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,7 +15,8 @@ static const sereno_engine_info *figures_info(const sereno_engine *e) {
 /* A pass of n tokens takes 1000 + 100 n microseconds. */
 static double figures_pass_us(const sereno_engine *e, int32_t n_tokens, int32_t context) {
     assert_in_range(n_tokens, 1, SERENO_PREFILL_BATCH_MAX);
-    assert_in_range(context, 1, figures_info(e)->n_ctx);
+    (void)e;
+    assert_in_range(context, 1, 256); /* a sensor takes its ratios at 128, a governor its times at 256 */
     return 1000 + 100 * n_tokens;
 }
 

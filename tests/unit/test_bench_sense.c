@@ -53,6 +53,48 @@ static void test_fusing(void **state) {
     assert_float_equal(sense_fuse(0, 0.1, log(1.9), 0.9), 0.9, 1e-12);
 }
 
+static void test_a_window(void **state) {
+    (void)state;
+    sense_tally t = {0};
+    sense_window w;
+    sense_settle(&t, &w);
+    for (int i = 0; i < SENSE_SIGNALS; i++) assert_true(isnan(w.signal[i]));
+    const sereno_signals samples[] = {
+        {1.2f, 0.2f, NAN, NAN, 0.1f}, /* what an intensity of 1 does */
+        {2, 1, 2, 0.9f, 0.3f},        /* the same, of a steeper one */
+        {1, 1, 4, 0.9f, NAN},         /* 0 */
+        {3, 0.04f, NAN, NAN, NAN},    /* too flat to count but in the mean */
+    };
+    for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) sense_add(&t, &samples[i]);
+    sense_settle(&t, &w);
+    assert_float_equal(w.signal[SENSE_CS], log(1.2 * 2 * 1 * 3) / 4, 1e-6);
+    assert_float_equal(w.signal[SENSE_PROBE], log(2 * 4) / 2, 1e-6);
+    assert_float_equal(w.signal[SENSE_RUN_DELAY], 0.2, 1e-6);
+    /* Intensities of 1.2 / 2.2 by slopes of 2.2 / 3 on the mean, and of the probe's. */
+    double slope = 2.2 / 3, of_probe = log(8) / 2 / log(1.9);
+    assert_float_equal(w.signal[SENSE_FUSED], (slope * 1.2 / 2.2 + 0.9 * of_probe) / (slope + 0.9), 1e-6);
+}
+
+/* Each signal goes with what it was made of, and with nothing else. */
+static void test_correlations(void **state) {
+    (void)state;
+    enum { N = 5 };
+    const double duty[N] = {0, 0.25, 0.5, 0.75, 1}, latency[N] = {3, 1, 5, 2, 4}, gbs[N] = {1, 5, 2, 2, 1};
+    sense_window windows[N];
+    sense_result r = {.windows = windows, .n_windows = N};
+    for (int i = 0; i < N; i++) {
+        windows[i] = (sense_window){duty[i], latency[i], gbs[i], {duty[i], latency[i], gbs[i], -duty[i]}};
+    }
+    sense_correlate(&r);
+    const double *made_of[SENSE_SIGNALS] = {duty, latency, gbs, duty};
+    for (int i = 0; i < SENSE_SIGNALS; i++) {
+        double sign = i == SENSE_FUSED ? -1 : 1;
+        assert_float_equal(r.of[i].intensity, sign * pearson(made_of[i], duty, 1, N), 1e-12);
+        assert_float_equal(r.of[i].fg_latency, sign * pearson(made_of[i], latency, 1, N), 1e-12);
+        assert_float_equal(r.of[i].fg_bandwidth, sign * pearson(made_of[i], gbs, 1, N), 1e-12);
+    }
+}
+
 static void test_a_short_run(void **state) {
     (void)state;
     enum { ENOUGH = 300 };
@@ -168,8 +210,9 @@ static void test_recording(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pearson),     cmocka_unit_test(test_pearson_of_noise), cmocka_unit_test(test_fusing),
-        cmocka_unit_test(test_a_short_run), cmocka_unit_test(test_recording),
+        cmocka_unit_test(test_pearson),   cmocka_unit_test(test_pearson_of_noise), cmocka_unit_test(test_fusing),
+        cmocka_unit_test(test_a_window),  cmocka_unit_test(test_correlations),     cmocka_unit_test(test_a_short_run),
+        cmocka_unit_test(test_recording),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -86,6 +86,7 @@ static void random_text(rng *r, char *out, size_t size) {
 
 static corun_run random_run(rng *r) {
     corun_run run = {.repeat = (int32_t)(rng_u64(r) >> (33 + rng_below(r, 30))),
+                     .batch = random_count(r),
                      .seconds = random_number(r),
                      .n_frames = (int32_t)rng_below(r, 3) * (int32_t)rng_below(r, 20),
                      .dropped = random_count(r),
@@ -132,8 +133,8 @@ static void assert_same_run(const corun_run *a, const corun_run *b) {
     assert_string_equal(a->strategy, b->strategy);
     assert_string_equal(a->foreground, b->foreground);
     assert_string_equal(a->error, b->error);
-    assert_true(a->repeat == b->repeat && a->seconds == b->seconds && a->dropped == b->dropped &&
-                a->fg_latency_ns == b->fg_latency_ns);
+    assert_true(a->repeat == b->repeat && a->batch == b->batch && a->seconds == b->seconds &&
+                a->dropped == b->dropped && a->fg_latency_ns == b->fg_latency_ns);
     assert_same_frames(a, b);
     assert_true(x->there == y->there && x->tokens == y->tokens && x->requests == y->requests &&
                 x->has_engine == y->has_engine);
@@ -255,7 +256,13 @@ static void test_broken_values(void **state) {
     corun_run_free(&again);
     assert_false(corun_run_from_json(not_object, &again));
     assert_false(corun_run_from_json(NULL, &again));
-    /* One frame twice among the janky ones; text that is too long. */
+    /* More or fewer frames than there are; one twice among the janky ones; text that is too long. */
+    for (int n = 2; n <= 4; n++) {
+        json_object_set_new(json, "n_frames", json_integer(n));
+        assert_int_equal(corun_run_from_json(json, &again), n == 3);
+        corun_run_free(&again);
+    }
+    json_object_set_new(json, "n_frames", json_integer(3));
     json_t *janky = json_object_get(json_object_get(json, "frames"), "janky");
     json_array_append_new(janky, json_integer(0));
     assert_false(corun_run_from_json(json, &again));

@@ -93,10 +93,11 @@ static void test_closed_form(void **state) {
     enum { N = 12 };
     rng r = {test_seed()};
     for (int trial = 0; trial < 20; trial++) {
-        tally a[N], b[N], sum_a = {0, 0}, sum_b = {0, 0};
+        tally a[N], b[N], sum_a = {0, 0}, sum_b = {0, 0}, with_empty[3 * N] = {{0, 0}};
         random_tallies(&r, a, N, 400);
         random_tallies(&r, b, N, 300);
         for (int i = 0; i < N; i++) {
+            with_empty[3 * i] = a[i];
             sum_a.part += a[i].part, sum_a.whole += a[i].whole;
             sum_b.part += b[i].part, sum_b.whole += b[i].whole;
         }
@@ -113,6 +114,9 @@ static void test_closed_form(void **state) {
         assert_near(of_ratio.point, of_rate.point / (sum_b.part / sum_b.whole), 1e-12);
         assert_near(log_half(&of_rate), t * sqrt(rate), 0.1); /* 2,000 resamples: 1.6 % is their standard error */
         assert_near(log_half(&of_ratio), t * sqrt(ratio), 0.1);
+        of_rate = bootstrap_rate(with_empty, 3 * N, rng_u64(&r)); /* repeats that do not count change nothing */
+        assert_near(of_rate.point, sum_a.part / sum_a.whole, 1e-12);
+        assert_near(log_half(&of_rate), t * sqrt(rate), 0.1);
     }
 }
 
@@ -232,6 +236,7 @@ static corun_runs some_runs(void) {
     run->fg_latency_ns = 90;
     run->dropped = 7;
     run->background.ttft_ms = (sereno_quantiles){10, 20, 30};
+    run->background.itl_ms = (sereno_quantiles){5, 8, 13};
     run->background.has_engine = true;
     run->background.weight_bytes = 4e10;
     run->background.cpu_s = 9;
@@ -245,8 +250,11 @@ static corun_runs some_runs(void) {
     add_run(&runs, "native", "social-1", 2, 100, 6)->fg_latency_ns = 100;
     run = add_run(&runs, "plain", "social-1", 2, 30, 3);
     add_tokens(run, 220);
+    run->seconds = 20;
+    run->fg_latency_ns = 95;
     run->dropped = 1;
     run->background.ttft_ms = (sereno_quantiles){12, 22, 31};
+    run->background.itl_ms = (sereno_quantiles){6, 9, 14};
     run->background.has_engine = true;
     run->background.weight_bytes = 2e10;
     run->background.cpu_s = 7;
@@ -269,15 +277,15 @@ static void test_cell(void **state) {
     assert_string_equal(c.error, "it hung");
     assert_near(c.jank_rate.point, 0.15, 1e-15);
     assert_true(c.jank_rate.n == 3 && c.jank_rate.lo < 0.15 && c.jank_rate.hi > 0.15);
-    assert_near(c.tok_s.point, 16, 1e-15);
+    assert_near(c.tok_s.point, 12, 1e-15); /* 480 in 40 s */
     assert_int_equal(c.tok_s.n, 3);
     /* Frames of 1..50, 1..30 and 1..20 ms: 60 of them are up to 20, 90 up to 40, 95 up to 45, 99 up to 49. */
     assert_true(c.frame_ms.p50 == 17 && c.frame_ms.p95 == 45 && c.frame_ms.p99 == 49);
     assert_true(c.fg_latency_ns == 90);
     assert_true(c.ttft_ms.p50 == 10 && c.ttft_ms.p95 == 12 && c.ttft_ms.p99 == 12);
-    assert_true(c.itl_ms.p50 == 0 && c.itl_ms.p99 == 0);
+    assert_true(c.itl_ms.p50 == 5 && c.itl_ms.p95 == 8 && c.itl_ms.p99 == 13);
     assert_true(c.has_background && c.has_engine);
-    assert_near(c.weights_gbs, 3, 1e-15); /* 60 GB in the 20 s of the two runs that have an engine */
+    assert_near(c.weights_gbs, 2, 1e-15); /* 60 GB in the 30 s of the two runs that have an engine */
     assert_near(c.cpu_s, 16, 1e-12);
     assert_true(c.longest_stretch_ms == 5);
     assert_true(c.speculation.passes == 15 && c.speculation.verify_ns[2] == 1500);
@@ -286,14 +294,40 @@ static void test_cell(void **state) {
     assert_ok(corun_cell_of(&runs, "native", "social-1", 1, &c, err));
     assert_true(c.runs == 3 && c.failed == 0 && !c.error && !c.has_background && !c.has_engine);
     assert_unknown(&c.tok_s, 0);
-    assert_true(c.fg_latency_ns == 82);
+    assert_true(c.fg_latency_ns == 82 && c.ttft_ms.p50 == 0 && c.itl_ms.p50 == 0);
 
     assert_ok(corun_cell_of(&runs, "spin", "social-1", 1, &c, err));
     assert_true(c.runs == 0 && c.failed == 0 && c.frames == 0 && c.frame_ms.p50 == 0);
     assert_unknown(&c.jank_rate, 0);
+
+    add_run(&runs, "plain", "game-1", 0, 10, 8);
+    add_run(&runs, "plain", "game-1", 1, 10, 10);
+    assert_ok(corun_cell_of(&runs, "plain", "game-1", 1, &c, err));
+    assert_near(c.jank_rate.point, 0.9, 1e-15);
+    assert_true(c.jank_rate.lo < 0.9 && c.jank_rate.hi == 1); /* no more than all */
     corun_runs_free(&runs);
     assert_ok(corun_cell_of(&runs, "plain", "social-1", 1, &c, err));
     assert_int_equal(c.runs, 0);
+}
+
+/* Each of its sums, which are all that it has but whether it is there. */
+static void test_governed_adds_up(void **state) {
+    (void)state;
+    enum { SUMS = (sizeof(corun_governed) - offsetof(corun_governed, preemptions)) / sizeof(int64_t) };
+    corun_governed sum = {0}, more = {.there = true};
+    int64_t numbers[SUMS], sums[SUMS];
+    for (int i = 0; i < SUMS; i++) {
+        numbers[i] = INT64_C(1) << i;
+    }
+    memcpy(&more.preemptions, numbers, sizeof numbers);
+    corun_governed_add(&sum, &more);
+    corun_governed_add(&sum, &(corun_governed){0});
+    corun_governed_add(&sum, &more);
+    memcpy(sums, &sum.preemptions, sizeof sums);
+    assert_true(sum.there);
+    for (int i = 0; i < SUMS; i++) {
+        assert_int_equal(sums[i], 2 * numbers[i]);
+    }
 }
 
 static void test_ratio(void **state) {
@@ -319,6 +353,15 @@ static void test_ratio(void **state) {
     add_run(&runs, "plain", "social-1", 1, 20, 2);
     assert_ok(corun_ratio_of(&runs, "plain", "native", "social-1", 1, &r, err));
     assert_near(r.jank.point, (10.0 / 100) / (12.0 / 300), 1e-15);
+    assert_int_equal(r.jank.n, 3);
+    /* In another call of the bench, hours later: it makes no pair until its base has been measured then too. */
+    add_run(&runs, "plain", "social-1", 2, 40, 4)->batch = 1;
+    assert_ok(corun_ratio_of(&runs, "plain", "native", "social-1", 1, &r, err));
+    assert_near(r.jank.point, (7.0 / 70) / (6.0 / 200), 1e-15);
+    assert_int_equal(r.jank.n, 2);
+    add_run(&runs, "native", "social-1", 2, 100, 3)->batch = 1;
+    assert_ok(corun_ratio_of(&runs, "plain", "native", "social-1", 1, &r, err));
+    assert_near(r.jank.point, (11.0 / 110) / (9.0 / 300), 1e-15);
     assert_int_equal(r.jank.n, 3);
     corun_runs_free(&runs);
 }
@@ -366,6 +409,7 @@ int main(void) {
         cmocka_unit_test(test_invariants),
         cmocka_unit_test(test_coverage),
         cmocka_unit_test(test_cell),
+        cmocka_unit_test(test_governed_adds_up),
         cmocka_unit_test(test_ratio),
         cmocka_unit_test(test_find),
         cmocka_unit_test(test_too_noisy),

@@ -68,6 +68,8 @@ static void test_what_is_refused(void **state) {
     for (const sereno_governor_key *k = sereno_governor_keys(); k->name; k++) {
         assert_non_null(strstr(error.message, k->name));
     }
+    params.burst_off = params.burst_on;
+    assert_ok(sereno_governor_check(&params, err));
     params.burst_off = params.burst_on + 0.01;
     assert_int_equal(sereno_governor_check(&params, &error), SERENO_ERR_INVALID);
     params = sereno_governor_defaults((sereno_policy)99);
@@ -79,6 +81,37 @@ static void test_what_is_refused(void **state) {
         sereno_governor *g = (sereno_governor *)&params;
         assert_int_equal(sereno_governor_open(&params, &limits[i], &g, &error), SERENO_ERR_INVALID);
         assert_null(g);
+    }
+}
+
+/* An engine of which only this is asked: a pass of a token takes 4 ms, one of 128 as long as a test says. */
+typedef struct timed {
+    sereno_engine base;
+    sereno_engine_info info;
+    double prefill_us;
+} timed;
+
+static const sereno_engine_info *timed_info(const sereno_engine *e) {
+    return &((const timed *)(const void *)e)->info;
+}
+
+static double timed_pass_us(const sereno_engine *e, int32_t n_tokens, int32_t context) {
+    const timed *t = (const timed *)(const void *)e;
+    assert_int_equal(context, t->info.n_ctx < 256 ? t->info.n_ctx : 256);
+    return n_tokens == 1 ? 4000 : t->prefill_us;
+}
+
+static void test_limits_of_an_engine(void **state) {
+    (void)state;
+    static const sereno_engine_ops ops = {.info = timed_info, .pass_us = timed_pass_us};
+    static const struct {
+        int32_t n_ctx;
+        double prefill_us, cost;
+    } rows[] = {{100, 51200, 0.1}, {4096, 51200, 0.1}, {4096, 1e6, 1}}; /* no token costs more than a pass of its own */
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        timed t = {{&ops}, {.n_ctx = rows[i].n_ctx}, rows[i].prefill_us};
+        sereno_governor_limits limits = sereno_governor_limits_of(&t.base);
+        assert_true(fabs(limits.plain_tok_s - 250) < 1e-9 && fabs(limits.prefill_cost - rows[i].cost) < 1e-9);
     }
 }
 
@@ -132,6 +165,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_each_key),
         cmocka_unit_test(test_table_is_whole),
         cmocka_unit_test(test_what_is_refused),
+        cmocka_unit_test(test_limits_of_an_engine),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_ungoverned_is_the_default),
         cmocka_unit_test(test_document_lists_them),

@@ -67,8 +67,10 @@ static void test_score_is_the_intensity(void **state) {
     rng r = {1};
     for (size_t i = 0; i < N(rows); i++) {
         score s = fresh_score();
-        feed(&s, 1, 200 * ms, ms / 10, signals_at(rows[i].intensity, 1, rows[i].stretch_slope, rows[i].probe_slope), 0,
-             &r);
+        sereno_signals signals = signals_at(rows[i].intensity, 1, rows[i].stretch_slope, rows[i].probe_slope);
+        uint64_t now_ns = feed(&s, 1, 10 * ms, ms / 10, signals, 0, &r);
+        assert_true(s.lasting == s.slow); /* but for bursts that ended */
+        feed(&s, now_ns, 190 * ms, ms / 10, signals, 0, &r);
         if (fabs(s.fast - rows[i].want) > 0.03 || fabs(s.slow - rows[i].want) > 0.03) {
             fail_msg("row %d: fast %g, slow %g", (int)i, s.fast, s.slow);
         }
@@ -194,26 +196,59 @@ static void test_score_knows_a_slow_machine(void **state) {
                 mean += s.fast / 440;
             }
             if (fabs(mean - rows[i].intensity) > rows[i].most) fail_msg("row %d, %d: mean %.3f", (int)i, n, mean);
+            if (i == 0 && n % 2) assert_true(s.lag == 0);
         }
     }
 }
 
-/* What the probe said long ago, or says hardly, is no reason to take a foreground for a slow machine. */
+/* One that was much slower and is a little slower still is known for as long. */
+static void test_score_knows_a_machine_less_slow(void **state) {
+    (void)state;
+    rng r = {1};
+    score s = fresh_score();
+    uint64_t now_ns = feed(&s, 1, 1000 * ms, ms / 3, signals_at(0, 1, 0.5, 0.8), 0, &r);
+    now_ns = feed(&s, now_ns, 200 * ms, ms / 3, signals_at(0, 1.35, 0.5, 0.8), 0, &r);
+    feed(&s, now_ns, 100 * ms, ms / 3, signals_at(0, 1.09, 0.5, 0.8), 0, &r);
+    assert_true(fabs(s.fast) < 0.03 && s.lag > 0.02);
+    s = fresh_score();
+    now_ns = feed(&s, 1, 1000 * ms, ms / 3, signals_at(0, 1, 0.5, 0.8), 0, &r);
+    feed(&s, now_ns, 100 * ms, ms / 3, signals_at(0, 1.09, 0.5, 0.8), 0, &r);
+    assert_true(s.fast > 0.05 && s.lag == 0); /* too little to begin with */
+}
+
+/* Without a probe one that grows little by little is not taken for the machine's own doing. */
+static void test_score_sees_a_slow_onset(void **state) {
+    (void)state;
+    rng r = {1};
+    score s = fresh_score();
+    uint64_t now_ns = feed(&s, 1, 1000 * ms, ms, signals_at(0, 1, 0.5, 0), 0, &r);
+    for (int i = 1; i <= 600; i++) now_ns = feed(&s, now_ns, 100 * ms, ms, signals_at(i / 600.0, 1, 0.5, 0), 0, &r);
+    assert_true(s.slow > 0.4);
+}
+
+/* What the probe said long ago, or says hardly, is no reason to take a foreground for a slow machine: in all rows but
+ * the first it denies what is there. One that tells, as in the last row, is believed. */
 static void test_score_keeps_what_the_probe_cannot_deny(void **state) {
     (void)state;
     static const struct {
-        double probe_slope;
+        double probe_slope, said;
         int every; /* this sample has a probe */
-        double least;
-    } rows[] = {{0.8, 1, 0.93}, {0.8, 300, 0.85}, {0.35, 1, 0.9}, {0.25, 1, 0.9}, {0, 1, 0.9}};
+        double least, most;
+    } rows[] = {{0.8, 1, 1, 0.93, 1.01}, {0.8, 0, 300, 0.65, 1.01}, {0.41, 0, 1, 0.65, 1.01},
+                {0.25, 0, 1, 0.7, 1.01}, {0, 0, 1, 0.93, 1.01},     {0.42, 0, 1, -0.1, 0.1}};
     rng r = {1};
     for (size_t i = 0; i < N(rows); i++) {
+        double slope = rows[i].probe_slope, least = 2;
         score s = fresh_score();
-        uint64_t now_ns = feed(&s, 1, 1000 * ms, ms / 3, signals_at(0, 1, 0.5, rows[i].probe_slope), 0, &r);
+        uint64_t now_ns = feed(&s, 1, 1000 * ms, ms / 3, signals_at(0, 1, 0.5, slope), 0, &r);
         for (int n = 1; n <= 900; n++) {
-            sereno_signals both = signals_at(1, 1, 0.5, n % rows[i].every == 0 ? rows[i].probe_slope : 0);
+            sereno_signals both = signals_at(1, 1, 0.5, n % rows[i].every == 0 ? slope : 0);
+            if (!isnan(both.probe)) both.probe = (float)pow(1 + slope, rows[i].said);
             now_ns = feed(&s, now_ns, ms / 3, ms / 3, both, 0, &r);
-            if (n > 15 && s.fast < rows[i].least) fail_msg("row %d: %.3f after %d samples", (int)i, s.fast, n);
+            if (n > 15) least = fmin(least, s.fast);
+        }
+        if (least < rows[i].least || s.fast > rows[i].most) {
+            fail_msg("row %d: %.3f, at last %.3f", (int)i, least, s.fast);
         }
     }
 }
@@ -241,8 +276,12 @@ static void test_score_forgets_without_sensor(void **state) {
     uint64_t now_ns = feed(&s, 1, 500 * ms, ms, signals_at(1, 1, 0.5, 0.8), 0, &r);
     now_ns = feed(&s, now_ns, 90 * ms, ms, none, 0, &r);
     assert_true(s.fast > 0.9);
-    feed(&s, now_ns, 500 * ms, ms, none, 0, &r);
+    now_ns = feed(&s, now_ns, 500 * ms, ms, none, 0, &r);
     assert_true(s.fast < 0.01 && s.slow < 0.01 && !s.has_probe);
+    now_ns = feed(&s, now_ns, 200 * ms, ms / 3, signals_at(0, 1.5, 0.5, 0.8), 0, &r);
+    assert_true(s.lag > 0.3);
+    feed(&s, now_ns, 110 * ms, ms, none, 0, &r);
+    assert_true(s.lag == 0 && s.beyond == 0);
 }
 
 /* ---- Hysteresis ---- */
@@ -306,6 +345,21 @@ static void test_pi_leaves_its_ends_at_once(void **state) {
     }
     pi_control none = {0};
     assert_true(pi_step(&none, 1, 1) == 0);
+}
+
+/* While the output is at an end the integral stands still if the error pushes it there, and only then. */
+static void test_pi_does_not_wind_up(void **state) {
+    (void)state;
+    static const struct {
+        double integral, error, output, after;
+    } rows[] = {{0.9, 0.3, 1, 0.9}, {0.2, -0.5, 0, 0.2}, {1, -0.1, 0.949, 0.999}, {0, 0.1, 0.051, 0.001}};
+    for (size_t i = 0; i < N(rows); i++) {
+        pi_control c = {.kp = 0.5, .ki = 2, .integral = rows[i].integral};
+        pi_step(&c, rows[i].error, 0.005);
+        if (fabs(c.integral - rows[i].after) > 1e-12 || fabs(c.output - rows[i].output) > 1e-12) {
+            fail_msg("row %d: integral %g, output %g", (int)i, c.integral, c.output);
+        }
+    }
 }
 
 static void test_pi_law(void **state) {
@@ -375,6 +429,18 @@ static void test_ladder_waits(void **state) {
     assert_int_equal(ladder_batch(&l), 1);
     /* What is only on its way down takes it nowhere. */
     for (int n = 0; n < 1000; n++) assert_false(ladder_step(&l, now_ns += 5 * ms, 1, false));
+    /* Counts begin anew at each change, and where it is forgotten. */
+    for (int n = 0; n < 3; n++) assert_false(ladder_step(&l, now_ns += 5 * ms, 1, true));
+    ladder_reset(&l);
+    l.dwell_ns = 0;
+    for (int rung = 1; rung <= 2; rung++) {
+        for (int n = 0; n < 3; n++) assert_false(ladder_step(&l, now_ns += 5 * ms, 1, true));
+        assert_true(ladder_step(&l, now_ns += 5 * ms, 1, true));
+    }
+    for (int rung = 1; rung >= 0; rung--) {
+        for (int n = 0; n < 39; n++) assert_false(ladder_step(&l, now_ns += 5 * ms, 0, true));
+        assert_true(ladder_step(&l, now_ns += 5 * ms, 0, true));
+    }
 }
 
 /* Outputs that are noise around a threshold, or that jump from end to end: never more than two changes in a second. */
@@ -467,6 +533,21 @@ static void test_bottleneck(void **state) {
     for (int i = 0; i < 3; i++) bottleneck_step(&c, now_ns += ms, 1, 0);
     assert_int_equal(bottleneck_step(&c, now_ns + 499 * ms, nan, 0), cpu);
     assert_int_equal(bottleneck_step(&c, now_ns + 501 * ms, nan, 0), none);
+}
+
+/* Threads begin to wait above cpu_delay and have done so until half of it; memory is what is above least_score. */
+static void test_bottleneck_bands(void **state) {
+    (void)state;
+    bottleneck_classifier c;
+    bottleneck_init(&c, 0.1, 0.15);
+    uint64_t now_ns = 1;
+    for (int i = 0; i < 20; i++) assert_int_equal(bottleneck_step(&c, now_ns += ms, 0.1, 0), BOTTLENECK_NONE);
+    for (int i = 0; i < 3; i++) bottleneck_step(&c, now_ns += ms, 0.101, 0);
+    assert_int_equal(bottleneck_step(&c, now_ns, (double)NAN, 0.15), BOTTLENECK_CPU);
+    assert_int_equal(bottleneck_step(&c, now_ns, (double)NAN, 0.151), BOTTLENECK_MEMORY);
+    for (int i = 0; i < 20; i++) assert_int_equal(bottleneck_step(&c, now_ns += ms, 0.05, 0), BOTTLENECK_CPU);
+    for (int i = 0; i < 5; i++) bottleneck_step(&c, now_ns += ms, 0.049, 0);
+    assert_int_equal(bottleneck_step(&c, now_ns, (double)NAN, 0), BOTTLENECK_NONE);
 }
 
 /* ---- Bucket ---- */
@@ -581,7 +662,7 @@ static void test_burst_is_told(void **state) {
     burst_frame(&b, t + 5 * ms, false, 0);
     assert_false(b.on || burst_hold(&b, t + 5 * ms, false));
     for (uint64_t i = 0; i < 9; i++) burst_sample(&b, t + (6 + i) * ms, 1);
-    assert_false(b.on);
+    assert_true(!b.on && b.onset_ns == t);
     burst_tick(&b, t + 1006 * ms, false); /* it tells no more */
     assert_true(b.on);
 }
@@ -651,12 +732,15 @@ int main(void) {
         cmocka_unit_test(test_score_is_not_biased_by_noise),
         cmocka_unit_test(test_score_follows_the_clock),
         cmocka_unit_test(test_score_knows_a_slow_machine),
+        cmocka_unit_test(test_score_knows_a_machine_less_slow),
+        cmocka_unit_test(test_score_sees_a_slow_onset),
         cmocka_unit_test(test_score_keeps_what_the_probe_cannot_deny),
         cmocka_unit_test(test_score_drift_is_not_misled),
         cmocka_unit_test(test_score_forgets_without_sensor),
         cmocka_unit_test(test_hysteresis),
         cmocka_unit_test(test_hysteresis_changes_seldom),
         cmocka_unit_test(test_pi_leaves_its_ends_at_once),
+        cmocka_unit_test(test_pi_does_not_wind_up),
         cmocka_unit_test(test_pi_law),
         cmocka_unit_test(test_ladder_settles),
         cmocka_unit_test(test_ladder_waits),
@@ -664,6 +748,7 @@ int main(void) {
         cmocka_unit_test(test_calm),
         cmocka_unit_test(test_calm_changes_seldom),
         cmocka_unit_test(test_bottleneck),
+        cmocka_unit_test(test_bottleneck_bands),
         cmocka_unit_test(test_bucket),
         cmocka_unit_test(test_bucket_guarantees),
         cmocka_unit_test(test_burst_is_sensed),

@@ -51,8 +51,9 @@ static reaction_log log_of(const row *rows, size_t n) {
 
 /* What becomes of bursts in milliseconds, on and off in turn. */
 static reaction_result judge(const row *rows, size_t n_rows, const double (*bursts_ms)[2], size_t n) {
-    toggler_burst bursts[16];
-    assert_true(n <= 16);
+    enum { BURSTS_MAX = 32 };
+    toggler_burst bursts[BURSTS_MAX];
+    assert_true(n <= BURSTS_MAX);
     for (size_t i = 0; i < n; i++) {
         bursts[i].on_ns = (uint64_t)(bursts_ms[i][0] * (double)MS);
         bursts[i].off_ns = (uint64_t)(bursts_ms[i][1] * (double)MS);
@@ -129,6 +130,40 @@ static void test_sleeps(void **state) {
     assert_true(r.recovery.n == 3 && r.recovery.missed == 1);
     assert_float_equal(r.recovery.p50_ms, 8, 1e-9);
     assert_true(isinf(r.recovery.p99_ms));
+}
+
+/* Reactions of 1 to 20 ms, and recoveries of 21 to 40. */
+static void test_quantiles(void **state) {
+    (void)state;
+    enum { N = 20 };
+    row rows[3 * N];
+    double bursts[N][2];
+    for (int i = 0; i < N; i++) {
+        double on_ms = 100 * (i + 1), held_ms = on_ms + (i * 7) % N + 1, free_ms = on_ms + 30 + 21 + (i * 3) % N;
+        bursts[i][0] = on_ms;
+        bursts[i][1] = on_ms + 30;
+        rows[3 * i] = (row){held_ms, VERIFY, held_ms - on_ms + 10, SLEEP, 0};
+        rows[3 * i + 1] = (row){free_ms, VERIFY, 0, GO_ON, free_ms - held_ms};
+        rows[3 * i + 2] = (row){on_ms + 90, VERIFY, on_ms + 90 - free_ms, GO_ON, 0};
+    }
+    reaction_result r = JUDGE(rows, bursts);
+    assert_true(r.running.n == N && r.running.missed == 0 && r.drafting.n == 0 && r.already == 0);
+    assert_float_equal(r.running.p50_ms, 10, 1e-9);
+    assert_float_equal(r.running.p95_ms, 19, 1e-9);
+    assert_float_equal(r.running.p99_ms, 20, 1e-9);
+    assert_true(r.recovery.n == N && r.recovery.missed == 0);
+    assert_float_equal(r.recovery.p50_ms, 30, 1e-9);
+    assert_float_equal(r.recovery.p95_ms, 39, 1e-9);
+    assert_float_equal(r.recovery.p99_ms, 40, 1e-9);
+}
+
+/* What was held back at the very beginning did not react to it. */
+static void test_already_at_the_beginning(void **state) {
+    (void)state;
+    const row rows[] = {{100, VERIFY, 100, SLEEP, 0}, {300, VERIFY, 0, GO_ON, 200}, {400, VERIFY, 100, GO_ON, 0}};
+    const double bursts[][2] = {{100, 150}};
+    reaction_result r = JUDGE(rows, bursts);
+    assert_true(r.already == 1 && r.running.n == 0);
 }
 
 /* Only what the log does not hold as a whole is left out: a run in which nothing changes has missed every burst. */
@@ -223,6 +258,8 @@ int main(void) {
         cmocka_unit_test(test_abandoned_drafts),
         cmocka_unit_test(test_forbidden_is_not_released),
         cmocka_unit_test(test_sleeps),
+        cmocka_unit_test(test_quantiles),
+        cmocka_unit_test(test_already_at_the_beginning),
         cmocka_unit_test(test_outside),
         cmocka_unit_test(test_recovery_is_cut_off),
         cmocka_unit_test(test_toggler),

@@ -27,6 +27,47 @@ static void test_sleeps_have_no_stretch(void **state) {
     assert_true(report(&b, SERENO_PLAN_VERIFY, 1, 7, 2 * 170).stretch > 1.9f);
     close_bench(&b);
 }
+
+/* A gap of 5 ms without a boundary, as between requests, is a rest too, and so is one after which the clock went back.
+ */
+static void test_gaps_are_rests(void **state) {
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        bench b;
+        open_bench(&b, NULL);
+        run_passes(&b, SERENO_PLAN_VERIFY, 1, 20, 1);
+        b.now_ns += i == 0 ? 49 * ms / 10 : 5 * ms;
+        float first = report(&b, SERENO_PLAN_VERIFY, 1, 5, 300).stretch;
+        if (i == 2) b.now_ns -= 500 * ms;
+        float second = report(&b, SERENO_PLAN_VERIFY, 1, 7, 300).stretch; /* how slow the core is, is not known yet */
+        float third = report(&b, SERENO_PLAN_VERIFY, 1, 8, 300).stretch;
+        assert_int_equal(isnan(first), i > 0);
+        assert_int_equal(isnan(second), i > 0);
+        assert_false(isnan(third));
+        close_bench(&b);
+    }
+}
+
+/* What a rest does to a core is never a gain, nor more than a factor of three: the rest of it is contention. */
+static void test_after_rests_in_bounds(void **state) {
+    (void)state;
+    static const struct { double times, stretch; } rows[] = {{0.5, 0.5}, {2, 1}, {5, 5.0 / 3}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        bench b;
+        open_bench(&b, NULL);
+        run_passes(&b, SERENO_PLAN_VERIFY, 1, 20, 1);
+        float stretch = NAN;
+        for (int k = 0; k < 300; k++) {
+            rest(&b, ms);
+            b.now_ns += ms;
+            report(&b, SERENO_PLAN_VERIFY, 1, 0, 100); /* threads woke in it */
+            stretch = report(&b, SERENO_PLAN_VERIFY, 1, 2, 120 * rows[i].times).stretch;
+        }
+        assert_true(fabs((double)stretch - rows[i].stretch) < 0.07);
+        close_bench(&b);
+    }
+}
+
 /* ---- Rests ---- */
 
 /* Means of what was given since they were last set to zero. */
@@ -165,6 +206,41 @@ static void test_slower_clock_is_learned(void **state) {
     assert_true(stats.probe_baseline_ns > 213);
     close_bench(&b);
 }
+
+/* Large batches hardly feel a foreground: that they run as ever does not say that there is none. */
+static void test_large_batches_do_not_say_quiet(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, NULL);
+    sereno_sensor_use_probe(b.sensor, false);
+    run_for(&b, 5, 1, 200);
+    for (int i = 0; i < 50; i++) run_passes(&b, SERENO_PLAN_VERIFY, 32, 1, 10);
+    for (int i = 0; i < 10000; i++) { /* five minutes */
+        run_passes(&b, SERENO_PLAN_VERIFY, 1, 1, 15);
+        run_passes(&b, SERENO_PLAN_VERIFY, 32, 1, 10);
+    }
+    double stretch = run_passes(&b, SERENO_PLAN_VERIFY, 1, 1, 15);
+    assert_true(stretch > 1.45 && stretch < 1.6);
+    close_bench(&b);
+}
+
+/* Subgraphs said so of old, and say nothing since: the probe's own level counts. */
+static void test_old_contention_is_forgotten(void **state) {
+    (void)state;
+    bench b;
+    open_bench(&b, NULL);
+    run_for(&b, 5, 1, 200);
+    run_for(&b, 5, 1.5, 200);
+    b.time.load_ns = 215;
+    for (uint64_t end_ns = b.now_ns + 420000 * ms; b.now_ns < end_ns;) {
+        run_passes(&b, SERENO_PLAN_VERIFY, 32, 1, 10);
+    }
+    sereno_sensor_stats stats;
+    sereno_sensor_stats_read(b.sensor, &stats);
+    assert_true(stats.probe_baseline_ns > 213);
+    close_bench(&b);
+}
+
 /* ---- Other threads ---- */
 
 /* Takes fresh pages until it is told to stop. */
@@ -206,10 +282,12 @@ static void test_other_threads_may_fault(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_other_threads_may_fault), cmocka_unit_test(test_sleeps_have_no_stretch),
-        cmocka_unit_test(test_rests_do_not_contend),    cmocka_unit_test(test_senses_without_ever_running_long),
-        cmocka_unit_test(test_holds_show_the_end),      cmocka_unit_test(test_contention_that_lasts_is_not_learned),
-        cmocka_unit_test(test_slower_clock_is_learned),
+        cmocka_unit_test(test_other_threads_may_fault),     cmocka_unit_test(test_sleeps_have_no_stretch),
+        cmocka_unit_test(test_rests_do_not_contend),        cmocka_unit_test(test_senses_without_ever_running_long),
+        cmocka_unit_test(test_holds_show_the_end),          cmocka_unit_test(test_contention_that_lasts_is_not_learned),
+        cmocka_unit_test(test_slower_clock_is_learned),     cmocka_unit_test(test_gaps_are_rests),
+        cmocka_unit_test(test_after_rests_in_bounds),       cmocka_unit_test(test_large_batches_do_not_say_quiet),
+        cmocka_unit_test(test_old_contention_is_forgotten),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -140,6 +140,8 @@ static void test_back_within_a_second(void **state) {
 
 /* ---- The team ---- */
 
+enum { OWNER_LATE_NS = 100000000 };
+
 /* A clock and cores of our own. Every thread has a core to itself, unless they are crowded. */
 typedef struct world {
     pthread_t owner;
@@ -147,6 +149,11 @@ typedef struct world {
     _Atomic uint64_t owner_step_ns;   /* each look of the owner at the clock takes that long */
     _Atomic uint64_t late_ns;         /* how far ahead the clock is for others */
     _Atomic uint32_t looks_of_others; /* at the clock */
+    /* The owner is late once: from this time on, either in that look at the clock or in the next one, it comes back
+     * only after others have looked, and long after. 0: it is not. */
+    uint64_t late_from_ns;
+    bool late_at_once;
+    uint32_t seen_of_others; /* looks, at the owner's last */
 } world;
 
 static atomic_bool crowded;
@@ -163,7 +170,13 @@ int __wrap_thread_cpu(void) {
 static uint64_t world_now_ns(void *ctx) {
     world *w = ctx;
     if (pthread_equal(pthread_self(), w->owner)) {
-        return atomic_fetch_add(&w->now_ns, w->owner_step_ns) + w->owner_step_ns;
+        uint32_t others = w->looks_of_others, seen = w->late_at_once ? others : w->seen_of_others;
+        uint64_t before_ns = atomic_fetch_add(&w->now_ns, w->owner_step_ns), now_ns = before_ns + w->owner_step_ns;
+        w->seen_of_others = others;
+        if (w->late_from_ns == 0 || (w->late_at_once ? now_ns : before_ns) < w->late_from_ns) return now_ns;
+        while (w->looks_of_others == seen) sched_yield();
+        w->late_from_ns = 0;
+        return w->now_ns += OWNER_LATE_NS;
     }
     atomic_fetch_add(&w->looks_of_others, 1);
     return w->now_ns + w->late_ns;
@@ -289,6 +302,26 @@ static void test_shed_after_a_short_stall(void **state) {
     team_close(&t);
 }
 
+/* A member has stalled for less than it may, and has finished before the owner, which lost its core meanwhile, sees
+ * it. Where the owner is when it loses it is for chance, so it is made to more than once. */
+static void test_late_owner_sheds_nobody(void **state) {
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        world w = {.owner = pthread_self(), .now_ns = 1};
+        sereno_clock clock = {world_now_ns, &w};
+        team *t = open_team(2, &clock);
+        meeting m = {.team = t, .n_members = 2, .staller = 1, .world = &w};
+        m.release_ns = w.now_ns + 10 * SHEDDING_PATIENCE_NS_MIN + SHEDDING_ALLOWANCE_NS / 2;
+        w.owner_step_ns = SHEDDING_PATIENCE_NS_MIN;
+        w.late_from_ns = m.release_ns;
+        w.late_at_once = i % 2;
+        team_run(t, meet, &m, 2);
+        assert_true(w.late_from_ns == 0 && w.now_ns > OWNER_LATE_NS);
+        assert_int_equal(team_shed_count(t), 0);
+        team_close(&t);
+    }
+}
+
 /* The others go on without the one that stalled. */
 static void test_only_who_stalls(void **state) {
     (void)state;
@@ -347,6 +380,7 @@ int main(void) {
         cmocka_unit_test(test_stories),
         cmocka_unit_test(test_back_within_a_second),
         cmocka_unit_test(test_shed_after_a_short_stall),
+        cmocka_unit_test(test_late_owner_sheds_nobody),
         cmocka_unit_test(test_shed_and_back),
         cmocka_unit_test(test_only_who_stalls),
         cmocka_unit_test(test_coming_and_going),

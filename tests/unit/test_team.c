@@ -84,6 +84,32 @@ static void test_interrupt_ends_a_rest(void **state) {
     team_close(&team);
 }
 
+/* As the threads' own figures before and after, added up. */
+static schedstat sum_schedstat(const team *t) {
+    schedstat sum = {0, 0}, s;
+    for (int i = 0; i < team_size(t); i++) {
+        int file = schedstat_open(team_thread_ids(t)[i]);
+        assert_true(schedstat_read(file, &s));
+        procfs_close(file);
+        sum.cpu_ns += s.cpu_ns;
+        sum.run_delay_ns += s.run_delay_ns;
+    }
+    return sum;
+}
+
+static void test_sample_adds_up(void **state) {
+    (void)state;
+    static tally t;
+    team *team = open_team(4, SERENO_SCHED_NORMAL);
+    for (int i = 0; i < 100; i++) team_run(team, count_tile, &t, 100);
+    schedstat before = sum_schedstat(team), sample;
+    assert_true(team_sample(team, &sample.cpu_ns, &sample.run_delay_ns));
+    schedstat after = sum_schedstat(team);
+    assert_true(sample.cpu_ns >= before.cpu_ns && sample.cpu_ns <= after.cpu_ns);
+    assert_true(sample.run_delay_ns >= before.run_delay_ns && sample.run_delay_ns <= after.run_delay_ns);
+    team_close(&team);
+}
+
 static void *open_in_class(void *arg) {
     sereno_sched wanted = *(const sereno_sched *)arg, got;
     int nice_value;
@@ -151,6 +177,7 @@ int main(void) {
         cmocka_unit_test(test_every_tile_once),       cmocka_unit_test(test_rest_uses_no_cpu),
         cmocka_unit_test(test_interrupt_ends_a_rest), cmocka_unit_test(test_scheduling_class),
         cmocka_unit_test(test_bad_options),           cmocka_unit_test(test_schedstat),
+        cmocka_unit_test(test_sample_adds_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "gguf_writer.h"
+#include "model.h"
 #include "pretokenize.h"
 #include "rng.h"
 #include "support.h"
@@ -94,6 +95,12 @@ static void test_streaming_emits_whole_characters(void **state) {
     assert_ok(sereno_detokenize(t, &d, bytes.ids[0], &out, err));
     assert_ok(sereno_detokenize_end(&d, &out, err));
     assert_string_equal(out.data, "\xEF\xBF\xBD");
+    out.size = 0; /* of which nothing is left over for the next stream */
+    for (int i = 0; i < 4; i++) {
+        assert_ok(sereno_detokenize(t, &d, bytes.ids[i], &out, err));
+    }
+    assert_ok(sereno_detokenize_end(&d, &out, err));
+    assert_string_equal(out.data, "\xF0\x9F\x98\x80");
     assert_int_equal(sereno_detokenize(t, &d, sereno_tokenizer_size(t), &out, NULL), SERENO_ERR_INVALID);
     sereno_text_free(&out);
     sereno_tokens_free(&bytes);
@@ -248,6 +255,90 @@ static void test_bad_vocabularies(void **state) {
     }
 }
 
+/* ---- Pre-tokenizers ---- */
+
+static int append_piece(void *ctx, const char *text, size_t size, sereno_error *err) {
+    sereno_text *out = ctx;
+    int status = sereno_text_append(out, "|", 1, err);
+    return status ? status : sereno_text_append(out, text, size, err);
+}
+
+/* As PyPI tokenizers cuts it (ByteLevel; for smollm after Digits): white space as Unicode has it, so that U+0085
+ * is some and U+180E is not. */
+static void test_pieces(void **state) {
+    (void)state;
+    static const struct {
+        const char *pre, *text, *pieces;
+    } cases[] = {
+        {"gpt-2", "a \xC2\x85z", "|a| |\xC2\x85|z"},
+        {"gpt-2", "!\xC2\x85!", "|!|\xC2\x85|!"},
+        {"gpt-2", "x\xC2\x85\xC2\x85y", "|x|\xC2\x85|\xC2\x85|y"},
+        {"gpt-2", "1 \xC2\x85\x32", "|1| |\xC2\x85|2"},
+        {"smollm", "1 \xC2\x85\x32", "|1| \xC2\x85|2"},
+        {"gpt-2", "a \xE1\xA0\x8Ez", "|a| \xE1\xA0\x8E|z"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        pretokenizer *p;
+        sereno_text out = {0};
+        assert_ok(pretokenizer_open("test", cases[i].pre, strlen(cases[i].pre), &p, err));
+        assert_ok(pretokenizer_cut(p, cases[i].text, strlen(cases[i].text), append_piece, &out, err));
+        if (strcmp(out.data, cases[i].pieces) != 0) fail_msg("case %zu: '%s'", i, out.data);
+        sereno_text_free(&out);
+        pretokenizer_close(&p);
+    }
+}
+
+/* ---- Chat templates ---- */
+
+static void test_chat_templates(void **state) {
+    (void)state;
+#define BEGIN "<|im_start|>"
+#define END   "<|im_end|>"
+    static const struct {
+        const char *text; /* NULL: the file has none */
+        sereno_chat_kind kind;
+        const char *system;
+    } cases[] = {
+        {NULL, SERENO_CHAT_NONE, ""},
+        {"", SERENO_CHAT_NONE, ""},
+        {"<s>[INST]", SERENO_CHAT_UNKNOWN, ""},
+        {BEGIN "x", SERENO_CHAT_UNKNOWN, ""}, /* one mark is not the format */
+        {"x" END, SERENO_CHAT_UNKNOWN, ""},
+        {BEGIN END, SERENO_CHAT_CHATML, ""},
+        {BEGIN "system\nBe kind." END, SERENO_CHAT_CHATML, "Be kind."},
+        {BEGIN "system\\nBe kind." END, SERENO_CHAT_CHATML, "Be kind."},
+        {BEGIN "system\n' + m + '" END BEGIN "system\nOr so." END, SERENO_CHAT_CHATML, "Or so."},
+        {BEGIN "system" END BEGIN "system\nOr so." END, SERENO_CHAT_CHATML, "Or so."},
+        {END BEGIN "system\nNo end.", SERENO_CHAT_CHATML, ""},
+        {END BEGIN "system", SERENO_CHAT_CHATML, ""},
+    };
+#undef BEGIN
+#undef END
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *text = cases[i].text;
+        gguf_writer *w;
+        char *data;
+        size_t size;
+        FILE *memory = open_memstream(&data, &size);
+        assert_non_null(memory);
+        assert_ok(gguf_writer_open(memory, "chat.gguf", text != NULL, 0, &w, err));
+        if (text) gguf_write_string(w, "tokenizer.chat_template", text);
+        assert_ok(gguf_writer_close(&w, err));
+        fclose(memory);
+        sereno_model model = {0};
+        assert_ok(gguf_parse("chat.gguf", (const uint8_t *)data, size, &model.gguf, err));
+        sereno_chat_template chat = sereno_model_chat(&model);
+        const char *system = cases[i].system;
+        if (chat.kind != cases[i].kind || chat.default_system_size != strlen(system) ||
+            memcmp(chat.default_system ? chat.default_system : "", system, strlen(system)) != 0) {
+            fail_msg("case %zu: kind %d, '%.*s'", i, (int)chat.kind, (int)chat.default_system_size,
+                     chat.default_system);
+        }
+        gguf_close(&model.gguf);
+        free(data);
+    }
+}
+
 /* The reference's tokens (PyPI tokenizers) for strings that pre-tokenizers stumble over; see tools/reference. */
 static void test_reference_tokens(void **state) {
     (void)state;
@@ -322,6 +413,8 @@ int main(void) {
         cmocka_unit_test(test_special_tokens),
         cmocka_unit_test(test_prompts_begin_and_end),
         cmocka_unit_test(test_bad_vocabularies),
+        cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_chat_templates),
         cmocka_unit_test(test_reference_tokens),
         cmocka_unit_test(test_chat_of_the_real_model),
     };
