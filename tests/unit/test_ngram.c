@@ -165,6 +165,15 @@ static const struct switch_row {
      {1, 2},
      4,
      3},
+    {"decay: what comes back after long begins anew",
+     offsetof(sereno_ngram_options, decay),
+     {{3, NGRAM_OUTPUT, 2, {2, 3}},
+      {8000, NGRAM_OUTPUT, 2, {8, 9}},
+      {1, NGRAM_OUTPUT, 2, {2, 3}},
+      {2, NGRAM_OUTPUT, 2, {2, 4}}},
+     {1, 2},
+     4,
+     3},
     {"longest_first: a long match against a frequent one",
      offsetof(sereno_ngram_options, longest_first),
      {{1, NGRAM_OUTPUT, 3, {1, 2, 3}}, {3, NGRAM_OUTPUT, 3, {5, 2, 4}}},
@@ -377,6 +386,37 @@ static void test_full_bucket(void **state) {
     ngram_close(&c);
 }
 
+static bool is_known(const ngram_cache *c, int32_t context, int32_t token) {
+    found f = look_up(c, &context, 1);
+    for (int32_t i = 0; i < f.n; i++) {
+        if (f.match[i].token == token) return true;
+    }
+    return false;
+}
+
+/* Of continuations that weigh the same, the one that has missed goes first, and the one that has hit stays. */
+static void test_full_bucket_forgets_what_missed(void **state) {
+    (void)state;
+    enum { CONTEXT = 7, FIRST = 100, MISSED = 103, HIT_ONCE = 105 };
+    ngram_cache *c = open_cache(NULL);
+    for (int32_t i = 0; i < NGRAM_CONTINUATIONS_MAX; i++) {
+        ngram_learn(c, NGRAM_OUTPUT, (int32_t[]){CONTEXT, FIRST + i}, 2);
+    }
+    found f = look_up(c, (int32_t[]){CONTEXT}, 1);
+    assert_int_equal(f.n, NGRAM_CONTINUATIONS_MAX);
+    for (int32_t i = 0; i < f.n; i++) {
+        if (f.match[i].token == MISSED) ngram_judge(c, &f.match[i], false);
+        if (f.match[i].token == HIT_ONCE) ngram_judge(c, &f.match[i], true);
+    }
+    assert_true(is_known(c, CONTEXT, MISSED));
+    for (int32_t i = 0; i < 20; i++) {
+        ngram_learn(c, NGRAM_OUTPUT, (int32_t[]){CONTEXT, 200 + i}, 2);
+        assert_false(is_known(c, CONTEXT, MISSED));
+        assert_true(is_known(c, CONTEXT, HIT_ONCE));
+    }
+    ngram_close(&c);
+}
+
 /* Every hit raises the probability, every miss lowers it, and either stays one, however many there are. */
 static void test_probability_follows_judgement(void **state) {
     (void)state;
@@ -437,6 +477,7 @@ int main(void) {
         cmocka_unit_test(test_stale_matches),
         cmocka_unit_test(test_memory_is_bounded),
         cmocka_unit_test(test_full_bucket),
+        cmocka_unit_test(test_full_bucket_forgets_what_missed),
         cmocka_unit_test(test_probability_follows_judgement),
         cmocka_unit_test(test_probability_follows_evidence),
     };

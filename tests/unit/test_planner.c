@@ -127,6 +127,56 @@ static void test_classes_of_leads(void **state) {
     }
 }
 
+static void assert_rates(const planner *p, const planner *before, bool first, bool second) {
+    for (int32_t lead = 0; lead < PLANNER_LEADS; lead++) {
+        bool here = lead == 5;
+        assert_int_equal(planner_first_q(p, lead) != planner_first_q(before, lead), here && first);
+        assert_int_equal(planner_second_q(p, lead) != planner_second_q(before, lead), here && second);
+    }
+}
+
+/* The second choice is on trial where the first was wrong and there was a second; of one lead, and both ways. */
+static void test_choices_on_trial(void **state) {
+    (void)state;
+    timed_engine target = make_engine(100, 2), draft = make_engine(10, 2);
+    planner before, p;
+    planner_init(&before, &target.base, &draft.base);
+    for (int i = 0; i < 8; i++) {
+        bool first = i & 1, has_second = i & 2, second = i & 4;
+        p = before;
+        planner_saw_choice(&p, 5, 1, first, has_second, second);
+        assert_rates(&p, &before, true, !first && has_second);
+        assert_int_equal(planner_first_q(&p, 5) > planner_first_q(&before, 5), first);
+        if (!first && has_second) assert_int_equal(planner_second_q(&p, 5) > planner_second_q(&before, 5), second);
+    }
+}
+
+/* What a pass of a batch is expected to take, after some that took so much. */
+static double expected_after(int n, double us, int32_t batch) {
+    timed_engine target = make_engine(100, 2);
+    planner p;
+    planner_init(&p, &target.base, NULL);
+    for (int i = 0; i < n; i++) {
+        planner_saw_pass(&p, &p.target, 4, 100, us);
+    }
+    planner_begin_step(&p, 100);
+    return p.verify_us[batch];
+}
+
+/* One pass that was held up says little, and one that was fast more; what lasts is believed, of other batches too. */
+static void test_times_rise_slowly(void **state) {
+    (void)state;
+    for (int32_t batch = 1; batch <= SERENO_VERIFY_BATCH_MAX; batch *= 2) {
+        double usual = expected_after(0, 0, batch), late = expected_after(1, 1e6, batch);
+        double fast = expected_after(1, 50, batch), nothing = expected_after(1, 1e-300, batch);
+        assert_true(late > usual && late < 1.1 * usual);
+        assert_true(fast < usual && usual / fast > late / usual);
+        assert_true(nothing > 0.5 * usual);
+        assert_true(expected_after(200, 200, batch) > 1.5 * usual);
+    }
+    assert_float_equal(expected_after(200, 200, 4), 200, 1);
+}
+
 static void test_index_of_batches(void **state) {
     (void)state;
     for (int32_t n = 1; n <= SERENO_VERIFY_BATCH_MAX; n++) {
@@ -226,6 +276,7 @@ typedef struct simulation {
     bool own_cache; /* the draft falls behind while it waits */
     int32_t behind;
     double caught_up_us, verified_us; /* time spent on what it missed; of the target */
+    double drafted_us;                /* of the draft, what it missed too */
 } simulation;
 
 static simulation *start(double draft_us) {
@@ -257,6 +308,7 @@ static int32_t step(simulation *s, bool right) {
         double us = timed_passes_us(&s->draft, at.behind);
         planner_saw_pass(p, &p->draft, at.behind, at.context, us);
         if (at.behind > 2) s->caught_up_us += us;
+        s->drafted_us += us;
         at.behind = 1;
         at.p[at.drafted] = probabilities[at.drafted] = (at.drafted > 0 ? at.p[at.drafted - 1] : 1) * q;
         at.drafted++;
@@ -336,7 +388,6 @@ static void test_a_draft_comes_back(void **state) {
     }
 }
 
-/* A pass that took no time, or a clock that failed, is not remembered for good. */
 /* One that must read what it missed is tried again too, and what it reads in vain stays a small part of all. */
 static void test_a_draft_behind_comes_back(void **state) {
     (void)state;
@@ -357,6 +408,23 @@ static void test_a_draft_behind_comes_back(void **state) {
     }
 }
 
+/* However dear it is to read what was missed, over all trials it is 2 % of the time, that to come included. */
+static void test_trials_are_paid_for(void **state) {
+    (void)state;
+    for (double draft_us = 20; draft_us <= 320; draft_us *= 2) {
+        simulation *s = start(draft_us);
+        s->own_cache = true;
+        for (int32_t i = 0; i < 20000; i++) {
+            step(s, false);
+        }
+        const double to_come_us = 1000 * 100;
+        assert_true(s->caught_up_us <= 0.02 * (s->verified_us + s->drafted_us + to_come_us));
+        print_message("drafts of %g us: %.2f %% of the time\n", draft_us,
+                      100 * s->caught_up_us / (s->verified_us + s->drafted_us));
+    }
+}
+
+/* A pass that took no time, or a clock that failed, is not remembered for good. */
 static void test_bad_times_are_forgotten(void **state) {
     (void)state;
     const double odd[] = {NAN, INFINITY, -INFINITY, 0, -5};
@@ -421,6 +489,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_decisions_lie_within_bounds),
         cmocka_unit_test(test_classes_of_leads),
+        cmocka_unit_test(test_choices_on_trial),
+        cmocka_unit_test(test_times_rise_slowly),
         cmocka_unit_test(test_index_of_batches),
         cmocka_unit_test(test_the_batch_is_the_best),
         cmocka_unit_test(test_places_that_are_padded_are_filled),
@@ -429,6 +499,7 @@ int main(void) {
         cmocka_unit_test(test_a_draft_that_is_wrong_is_given_up_and_tried_again),
         cmocka_unit_test(test_a_draft_comes_back),
         cmocka_unit_test(test_a_draft_behind_comes_back),
+        cmocka_unit_test(test_trials_are_paid_for),
         cmocka_unit_test(test_bad_times_are_forgotten),
         cmocka_unit_test(test_a_draft_that_is_far_behind),
         cmocka_unit_test(test_bounds_win),

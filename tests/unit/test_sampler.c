@@ -103,6 +103,28 @@ static void test_distribution(void **state) {
     sereno_candidates_close(&c);
 }
 
+/* Every bit of the seed, and every bit of the position, makes other choices. */
+static void test_all_of_the_seed_counts(void **state) {
+    (void)state;
+    enum { DRAWS = 64 };
+    rng r = {test_seed()};
+    const float logits[VOCAB] = {0};
+    sereno_candidates *c = open_candidates(VOCAB);
+    for (int bit = 0; bit < 64; bit++) {
+        const sereno_sampler s = {.temperature = 1, .top_p = 1, .seed = rng_u64(&r)};
+        sereno_sampler other = s;
+        int n_same = 0, n_same_place = 0;
+        other.seed ^= 1ull << bit;
+        for (int32_t p = 0; p < DRAWS; p++) {
+            int32_t token = sereno_sample(&s, logits, p, c);
+            n_same += sereno_sample(&other, logits, p, c) == token;
+            n_same_place += sereno_sample(&s, logits, p ^ (1 << bit % 31), c) == token;
+        }
+        assert_true(n_same < DRAWS / 2 && n_same_place < DRAWS / 2);
+    }
+    sereno_candidates_close(&c);
+}
+
 static void test_bad_numbers(void **state) {
     (void)state;
     sereno_candidates *c = open_candidates(3);
@@ -227,10 +249,15 @@ static void test_ranked_greedy(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_greedy),        cmocka_unit_test(test_only_allowed_tokens),
-        cmocka_unit_test(test_distribution),  cmocka_unit_test(test_bad_numbers),
-        cmocka_unit_test(test_ranked),        cmocka_unit_test(test_ranked_is_what_would_be_chosen_next),
-        cmocka_unit_test(test_ranked_greedy), cmocka_unit_test(test_check_names_the_range),
+        cmocka_unit_test(test_greedy),
+        cmocka_unit_test(test_only_allowed_tokens),
+        cmocka_unit_test(test_distribution),
+        cmocka_unit_test(test_bad_numbers),
+        cmocka_unit_test(test_ranked),
+        cmocka_unit_test(test_ranked_is_what_would_be_chosen_next),
+        cmocka_unit_test(test_ranked_greedy),
+        cmocka_unit_test(test_check_names_the_range),
+        cmocka_unit_test(test_all_of_the_seed_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -94,6 +94,11 @@ static void test_streaming_emits_whole_characters(void **state) {
     assert_ok(sereno_detokenize(t, &d, bytes.ids[0], &out, err));
     assert_ok(sereno_detokenize_end(&d, &out, err));
     assert_string_equal(out.data, "\xEF\xBF\xBD");
+    out.size = 0; /* nothing of it is left for what comes next */
+    assert_ok(sereno_detokenize_end(&d, &out, err));
+    assert_int_equal(out.size, 0);
+    assert_ok(sereno_detokenize(t, &d, sereno_token_find(t, "a", 1), &out, err));
+    assert_string_equal(out.data, "a");
     assert_int_equal(sereno_detokenize(t, &d, sereno_tokenizer_size(t), &out, NULL), SERENO_ERR_INVALID);
     sereno_text_free(&out);
     sereno_tokens_free(&bytes);
