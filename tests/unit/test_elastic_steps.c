@@ -1,188 +1,46 @@
 /*
- * The elastic loop step by step, over engines that are nothing but a rule: what a word of few is worth after the two
- * tokens before it. Time is made up. So what is proposed, counted and told can be worked out another way, to the
- * nanosecond.
+ * The elastic loop step by step, over scripted engines in made-up time: so what is proposed, counted and told can be
+ * worked out another way, to the nanosecond.
  */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "elastic.h"
-#include "hash.h"
 #include "rng.h"
+#include "scripted_engine.h"
 #include "support.h"
 
-enum { VOCAB = 512, FIRST_WORD = 100, WORDS = 24, CONTEXT = 256, SEQUENCES = 2, SUBGRAPHS = 3, PROMPT = 20 };
-
-/* ---- Engines ---- */
-
-static uint64_t time_of(void *ctx) {
-    return *(uint64_t *)ctx;
-}
-
-typedef struct scripted {
-    sereno_engine base;
-    sereno_engine_info info;
-    uint64_t *now_ns;
-    float deviation; /* from the rule */
-    uint64_t subgraph_ns;
-    struct scripted *target; /* of a self-draft: it holds what the target holds, and may go on alone */
-    uint64_t changes, seen;  /* of its sequences; of the target's that it knows */
-    int32_t held[SEQUENCES][CONTEXT], n[SEQUENCES];
-    sereno_input inputs[SERENO_PREFILL_BATCH_MAX]; /* of the last pass */
-    int32_t before[SERENO_PREFILL_BATCH_MAX];      /* the token before each */
-    int32_t n_inputs, n_passes;
-    uint64_t slept_ns, busy_ns;
-    float logits[VOCAB];
-} scripted;
-
-static scripted *script(const sereno_engine *e) {
-    return (scripted *)(void *)e;
-}
-
-static float unit(uint64_t h) {
-    return (float)(hash_u64(h) >> 40) * 0x1p-24f;
-}
-
-/* The rule; engines that deviate from it do so by other words each. */
-static void rule(float deviation, int32_t before, int32_t token, float *logits) {
-    uint64_t h = hash_u64(((uint64_t)(uint32_t)before << 32) + (uint32_t)token);
-    for (int32_t i = 0; i < VOCAB; i++) {
-        logits[i] = -INFINITY;
-    }
-    for (int32_t i = 0; i < WORDS; i++) {
-        logits[FIRST_WORD + i] = 6 * unit(h + (uint64_t)i) + deviation * unit(h + 1000 + (uint64_t)i);
-    }
-}
-
-/* A self-draft forgets what it holds alone when anything has happened to the target's. */
-static void fall_back(scripted *s) {
-    if (!s->target || s->seen == s->target->changes) return;
-    memcpy(s->held, s->target->held, sizeof s->held);
-    memcpy(s->n, s->target->n, sizeof s->n);
-    s->seen = s->target->changes;
-}
-
-static const sereno_engine_info *scripted_info(const sereno_engine *e) {
-    return &script(e)->info;
-}
-
-/* Subgraphs one after the other; sleeps that are ordered add up. */
-static int scripted_pass(sereno_engine *e, const sereno_pass *pass, sereno_error *err) {
-    scripted *s = script(e);
-    (void)err;
-    fall_back(s);
-    s->changes++;
-    s->n_passes++;
-    for (int32_t i = 0; i < pass->n_inputs; i++) {
-        const sereno_input *in = &pass->inputs[i];
-        assert_true(in->token >= 0 && in->token < s->info.n_vocab && in->parent < i);
-        int32_t n = s->n[in->sequence];
-        s->inputs[i] = *in;
-        s->before[i] = in->parent >= 0 ? s->inputs[in->parent].token : n > 0 ? s->held[in->sequence][n - 1] : 0;
-    }
-    s->n_inputs = pass->n_inputs;
-    for (int32_t i = 0; i < SUBGRAPHS; i++) {
-        uint64_t slept = 0;
-        *s->now_ns += s->subgraph_ns;
-        s->busy_ns += s->subgraph_ns;
-        for (;;) {
-            sereno_boundary b = {.plan = pass->plan,
-                                 .subgraph = i,
-                                 .n_subgraphs = SUBGRAPHS,
-                                 .batch = pass->n_inputs,
-                                 .wall_ns = s->subgraph_ns,
-                                 .now_ns = *s->now_ns,
-                                 .slept_ns = slept};
-            sereno_verdict v = {.action = SERENO_CONTINUE};
-            if (pass->observer) v = pass->observer(pass->observer_ctx, &b);
-            if (v.action == SERENO_ABANDON) return SERENO_ERR_ABANDONED;
-            if (v.action == SERENO_CONTINUE) break;
-            slept += (uint64_t)v.sleep_us * 1000;
-            s->slept_ns += (uint64_t)v.sleep_us * 1000;
-            *s->now_ns += (uint64_t)v.sleep_us * 1000;
-        }
-    }
-    return SERENO_OK;
-}
-
-static const float *scripted_logits(const sereno_engine *e, int32_t i) {
-    scripted *s = script(e);
-    assert_true(i < s->n_inputs && s->inputs[i].wants_logits);
-    rule(s->deviation, s->before[i], s->inputs[i].token, s->logits);
-    return s->logits;
-}
-
-static int scripted_keep(sereno_engine *e, int32_t sequence, const int32_t *path, int32_t n, sereno_error *err) {
-    scripted *s = script(e);
-    (void)err;
-    s->changes++;
-    for (int32_t i = 0; i < n; i++) {
-        assert_int_equal(s->inputs[path[i]].parent, i > 0 ? path[i - 1] : -1);
-        assert_true(s->n[sequence] < CONTEXT);
-        s->held[sequence][s->n[sequence]++] = s->inputs[path[i]].token;
-    }
-    return SERENO_OK;
-}
-
-static int32_t scripted_length(const sereno_engine *e, int32_t sequence) {
-    fall_back(script(e));
-    return script(e)->n[sequence];
-}
-
-static int scripted_truncate(sereno_engine *e, int32_t sequence, int32_t length, sereno_error *err) {
-    scripted *s = script(e);
-    (void)err;
-    fall_back(s);
-    assert_in_range(length, 0, s->n[sequence]);
-    s->changes++;
-    s->n[sequence] = length;
-    return SERENO_OK;
-}
-
-static double scripted_pass_us(const sereno_engine *e, int32_t n_tokens, int32_t context) {
-    (void)n_tokens;
-    (void)context;
-    return (double)(SUBGRAPHS * script(e)->subgraph_ns) / 1e3;
-}
-
-static const sereno_engine_ops scripted_ops = {.info = scripted_info,
-                                               .pass = scripted_pass,
-                                               .logits = scripted_logits,
-                                               .keep = scripted_keep,
-                                               .length = scripted_length,
-                                               .truncate = scripted_truncate,
-                                               .pass_us = scripted_pass_us};
-
-static scripted make_engine(uint64_t *now_ns, uint64_t subgraph_ns, float deviation) {
-    return (scripted){.base.ops = &scripted_ops,
-                      .info = {.n_vocab = VOCAB, .n_ctx = CONTEXT, .n_sequences = SEQUENCES},
-                      .now_ns = now_ns,
-                      .subgraph_ns = subgraph_ns,
-                      .deviation = deviation};
-}
+enum { VOCAB = SCRIPTED_VOCAB, CONTEXT = SCRIPTED_CONTEXT, SEQUENCES = SCRIPTED_SEQUENCES, PROMPT = 20 };
 
 /* ---- The loop ---- */
 
 typedef enum draft_kind { NO_DRAFT, OWN, SELF, KINDS } draft_kind;
 
+/* Whose token it is. */
+typedef struct text {
+    const struct loop *of;
+    int32_t id;
+} text;
+
 typedef struct loop {
     uint64_t now_ns;
     sereno_clock clock;
-    scripted target, draft;
+    scripted_engine target, draft;
     sereno_model *model; /* of which only the tokenizer is used */
     sereno_candidates *candidates;
     sereno_sampler sampler;
     elastic el;
     elastic_sequence s[SEQUENCES], *set[SEQUENCES];
+    text texts[SEQUENCES];
     int32_t n;
 } loop;
 
 static int on_token(void *ctx, int32_t token, sereno_error *err) {
-    const elastic_sequence *s = ctx;
-    (void)token;
+    const text *t = ctx;
     (void)err;
-    return s->remaining == 1 ? COMMIT_LAST : COMMIT_GO_ON;
+    if (token == t->of->target.end_token) return COMMIT_END;
+    return t->of->s[t->id].remaining == 1 ? COMMIT_LAST : COMMIT_GO_ON;
 }
 
 /* Drafts of a length, and passes of a batch, that nobody may change. */
@@ -196,10 +54,12 @@ static sereno_speculation fixed(int32_t length, int32_t batch, bool ngrams) {
 
 static void begin(loop *l, int32_t id, rng *r, int32_t max_tokens) {
     elastic_sequence *s = &l->s[id];
-    *s = (elastic_sequence){.id = id, .sampler = &l->sampler, .remaining = max_tokens, .on_token = on_token, .ctx = s};
+    l->texts[id] = (text){l, id};
+    *s = (elastic_sequence){
+        .id = id, .sampler = &l->sampler, .remaining = max_tokens, .on_token = on_token, .ctx = &l->texts[id]};
     int32_t prompt[PROMPT];
     for (int32_t i = 0; i < PROMPT; i++) {
-        prompt[i] = FIRST_WORD + (int32_t)rng_below(r, WORDS);
+        prompt[i] = scripted_word(r);
         assert_ok(sereno_tokens_append(&s->tokens, prompt[i], err));
     }
     if (l->el.options.draft) assert_ok(draft_open(&s->draft, &l->draft.base, id, err));
@@ -215,9 +75,9 @@ static loop *open_loop(draft_kind kind, float deviation, sereno_speculation opti
     enum { MAX_TOKENS = 100 };
     loop *l = calloc(1, sizeof *l);
     assert_non_null(l);
-    l->clock = (sereno_clock){time_of, &l->now_ns};
-    l->target = make_engine(&l->now_ns, 1000, 0);
-    l->draft = make_engine(&l->now_ns, 70, deviation);
+    l->clock = scripted_clock(&l->now_ns);
+    l->target = scripted_engine_of(&l->now_ns, 1000, 0);
+    l->draft = scripted_engine_of(&l->now_ns, 70, deviation);
     if (kind == SELF) {
         l->draft.info.is_self_draft = true;
         l->draft.target = &l->target;
@@ -254,23 +114,80 @@ static bool is_finished(const loop *l) {
     return false;
 }
 
-/* What an engine's rule chooses first and second after a path of n tokens. */
-static void choices_after(loop *l, float deviation, const int32_t *path, int32_t n, sereno_choice out[2]) {
+/* What an engine's rule chooses first and second after a path of n tokens; returns how many there are. */
+static int32_t choices_after(loop *l, const scripted_engine *e, const int32_t *path, int32_t n, sereno_choice out[2]) {
     float logits[VOCAB];
-    rule(deviation, path[n - 2], path[n - 1], logits);
-    assert_int_equal(sereno_sample_ranked(&l->sampler, logits, n, l->candidates, out, 2), 2);
+    scripted_logits(e, path[n - 2], path[n - 1], logits);
+    return sereno_sample_ranked(&l->sampler, logits, n, l->candidates, out, 2);
 }
-
-/* ---- What drafts propose ---- */
 
 static const sereno_sampler samplers[] = {
     {.temperature = 0},
     {.temperature = 0.7f, .top_k = 8, .top_p = 0.95f, .seed = 1},
     {.temperature = 1.5f, .top_p = 1, .seed = 2},
+    {.temperature = 1, .top_k = 1, .top_p = 1, .seed = 3},
     {.temperature = 40, .top_p = 1, .seed = 1ull << 40},
 };
 
 enum { SAMPLERS = sizeof samplers / sizeof *samplers };
+
+/* ---- What the planner is asked ---- */
+
+/* planner_draft_more is wrapped: the state of the loop's only sequence must be what it is told. */
+static const loop *watched;
+static int n_watched;
+
+bool __real_planner_draft_more(planner *p, const draft_state *state, const sereno_bounds *bounds);
+bool __wrap_planner_draft_more(planner *p, const draft_state *state, const sereno_bounds *bounds);
+
+static void check_ngrams_ahead(const elastic_sequence *s, const float *ngram_p) {
+    int32_t path[CONTEXT + PLANNER_DEPTHS], n = (int32_t)s->tokens.n;
+    memcpy(path, s->tokens.ids, (size_t)n * sizeof *path);
+    float reach = 1;
+    for (int32_t depth = 0; depth < PLANNER_DEPTHS; depth++) {
+        ngram_match best = {0};
+        if (reach < 0.02f || ngram_lookup(s->ngrams, path, n, &best, 1) == 0) best.p = 0;
+        reach *= best.p;
+        assert_float_equal(ngram_p[depth], reach, 1e-6);
+        path[n++] = best.token;
+    }
+}
+
+bool __wrap_planner_draft_more(planner *p, const draft_state *state, const sereno_bounds *bounds) {
+    if (watched) {
+        const elastic_sequence *s = &watched->s[0];
+        int32_t most = s->remaining - 1 < SERENO_DRAFT_MAX ? s->remaining - 1 : SERENO_DRAFT_MAX;
+        assert_true(state->n_roots == 1 && state->drafted == s->n_chain && state->depth_max == most);
+        assert_true(state->context == (int32_t)s->tokens.n && state->behind >= 1);
+        assert_int_equal(state->behind, (int32_t)(s->tokens.n + (size_t)s->n_chain - s->draft.held.n));
+        assert_true(state->remaining == s->remaining && state->committed == s->n_output);
+        for (int32_t i = 0; i < state->drafted; i++) {
+            assert_true(state->p[i] == s->tree.list[s->chain[i]].p);
+        }
+        check_ngrams_ahead(s, state->ngram_p);
+        n_watched++;
+    }
+    return __real_planner_draft_more(p, state, bounds);
+}
+
+static void test_what_the_planner_is_asked(void **state) {
+    (void)state;
+    rng r = {test_seed()};
+    for (draft_kind kind = OWN; kind < KINDS; kind++) {
+        for (int i = 0; i < SAMPLERS; i++) {
+            loop *l = open_loop(kind, 1, i % 2 ? fixed(5, 8, true) : sereno_speculation_defaults(), samplers[i], 1, &r);
+            watched = l;
+            while (!is_finished(l)) {
+                assert_ok(elastic_step(&l->el, l->set, 1, err));
+            }
+            watched = NULL;
+            close_loop(l);
+        }
+    }
+    assert_true(n_watched > 100);
+}
+
+/* ---- What drafts propose ---- */
 
 /*
  * A draft that says what the target says is right every time, at any temperature: it draws with the same noise. So a
@@ -298,14 +215,17 @@ static void test_a_draft_that_is_the_target_is_always_right(void **state) {
     }
 }
 
-/* The chain's token and its runner-up are what the draft would choose at that position, first and second. */
-static void check_chain(loop *l, const elastic_sequence *s, int32_t n_before) {
+/*
+ * The chain's token and its runner-up are what the draft would choose at that position, first and second, and as
+ * probable as the planner, which has seen no more than that, takes them to be.
+ */
+static void check_chain(loop *l, const planner *p, const elastic_sequence *s, int32_t n_before) {
     int32_t path[CONTEXT];
     memcpy(path, s->tokens.ids, (size_t)n_before * sizeof *path);
     for (int32_t i = 0; i < s->n_chain; i++) {
         const candidate *first = &s->tree.list[s->chain[i]], *second = NULL;
         sereno_choice choices[2];
-        choices_after(l, l->draft.deviation, path, n_before + i, choices);
+        int32_t n = choices_after(l, &l->draft, path, n_before + i, choices);
         for (int32_t k = 0; k < s->tree.n; k++) {
             const candidate *c = &s->tree.list[k];
             if (c->parent == first->parent && c->source == CANDIDATE_RUNNER_UP) second = c;
@@ -313,9 +233,14 @@ static void check_chain(loop *l, const elastic_sequence *s, int32_t n_before) {
         assert_int_equal(first->token, choices[0].token);
         assert_int_equal(first->source, CANDIDATE_NEURAL);
         assert_int_equal(first->parent, i > 0 ? s->chain[i - 1] : TREE_ROOT);
-        assert_int_equal(first->lead, planner_lead(choices[0].value - choices[1].value));
-        assert_non_null(second);
-        assert_int_equal(second->token, choices[1].token);
+        int32_t lead = planner_lead(n > 1 ? choices[0].value - choices[1].value : INFINITY);
+        assert_int_equal(first->lead, lead);
+        assert_true(first->q == planner_first_q(p, lead));
+        assert_int_equal(second != NULL, n > 1);
+        if (second) {
+            assert_int_equal(second->token, choices[1].token);
+            assert_float_equal(second->q, planner_second_q(p, lead) * (1 - first->q), 1e-6);
+        }
         path[n_before + i] = first->token;
     }
 }
@@ -324,7 +249,7 @@ static void check_chain(loop *l, const elastic_sequence *s, int32_t n_before) {
 static void check_text(loop *l, const elastic_sequence *s) {
     for (int32_t n = PROMPT; n < (int32_t)s->tokens.n; n++) {
         sereno_choice choices[2];
-        choices_after(l, 0, s->tokens.ids, n, choices);
+        choices_after(l, &l->target, s->tokens.ids, n, choices);
         assert_int_equal(s->tokens.ids[n], choices[0].token);
     }
 }
@@ -338,9 +263,10 @@ static void test_drafts_propose_what_they_would_choose(void **state) {
             loop *l = open_loop(kind, 2, fixed(4, 8, false), samplers[i], n, &r);
             while (!is_finished(l)) {
                 int32_t before[SEQUENCES] = {(int32_t)l->s[0].tokens.n, (int32_t)l->s[1].tokens.n};
+                planner p = l->el.planner;
                 assert_ok(elastic_step(&l->el, l->set, n, err));
                 for (int32_t id = 0; id < n; id++) {
-                    check_chain(l, &l->s[id], before[id]);
+                    check_chain(l, &p, &l->s[id], before[id]);
                 }
             }
             for (int32_t id = 0; id < n; id++) {
@@ -398,24 +324,26 @@ static bool is_neural(const candidate *c) {
     return c->source != CANDIDATE_NGRAM;
 }
 
-/* Adds what a step has done by its tree, the tokens that it brought and the engines' own figures. */
-static void count_step(const elastic_sequence *s, int32_t n_before, sereno_speculation_stats *sum) {
-    int32_t node = TREE_ROOT;
+/* Adds what a step has done by its tree and the tokens that it brought, of which there could be `remaining`. */
+static void count_step(const elastic_sequence *s, int32_t n_before, int32_t remaining, sereno_speculation_stats *sum) {
+    int32_t node = TREE_ROOT, n_chosen = (int32_t)s->tokens.n - n_before;
+    bool ended = s->finished && n_chosen < remaining;
     sum->drafted += s->n_chain;
     for (int32_t i = 0; i < s->tree.n; i++) {
         const candidate *c = &s->tree.list[i];
+        assert_true(c->token >= 100 && c->depth < remaining); /* an end, and what comes after the last, are in vain */
         if (c->input < 0) continue;
         if (is_neural(c)) sum->verified_neural++;
         else sum->verified_ngram++;
     }
-    for (int32_t depth = 0; n_before + depth < (int32_t)s->tokens.n; depth++) {
+    for (int32_t depth = 0; depth < n_chosen + ended; depth++) {
         const candidate *accepted = NULL;
         bool tried = false;
         for (int32_t i = 0; i < s->tree.n; i++) {
             const candidate *c = &s->tree.list[i];
             if (c->parent != node || c->input < 0) continue;
             tried = true;
-            if (c->token == s->tokens.ids[n_before + depth]) accepted = c;
+            if (depth < n_chosen && c->token == s->tokens.ids[n_before + depth]) accepted = c;
         }
         if (depth < SERENO_DRAFT_MAX) sum->tried_at[depth] += tried;
         if (!accepted) break;
@@ -447,12 +375,13 @@ static int batch_index(int32_t n) {
 /* One step, and what it should add to the sum over all sequences: passes and their times count for each. */
 static void counted_step(loop *l, disturber *d, sereno_speculation_stats *wanted) {
     int32_t before[SEQUENCES] = {(int32_t)l->s[0].tokens.n, (int32_t)l->s[1].tokens.n};
+    int32_t remaining[SEQUENCES] = {l->s[0].remaining, l->s[1].remaining};
     int64_t abandoned = d->drafts_abandoned, verified = wanted->verified_neural + wanted->verified_ngram;
     uint64_t start = l->now_ns, slept = l->target.slept_ns + l->draft.slept_ns;
     uint64_t verifying = l->target.busy_ns, drafting = l->draft.busy_ns;
     assert_ok(elastic_step(&l->el, l->set, l->n, err));
     for (int32_t id = 0; id < l->n; id++) {
-        count_step(&l->s[id], before[id], wanted);
+        count_step(&l->s[id], before[id], remaining[id], wanted);
         wanted->passes++;
         wanted->passes_of[batch_index(l->target.n_inputs)]++;
         wanted->verify_ns[batch_index(l->target.n_inputs)] += l->target.busy_ns - verifying;
@@ -463,6 +392,9 @@ static void counted_step(loop *l, disturber *d, sereno_speculation_stats *wanted
     wanted->drafted_abandoned += d->drafts_abandoned - abandoned;
     verified = wanted->verified_neural + wanted->verified_ngram - verified;
     wanted->padded += l->target.n_inputs - l->n - verified;
+    for (int64_t i = 0; i < l->target.n_inputs; i++) {
+        assert_int_equal(l->target.inputs[i].wants_logits, i < l->n + verified);
+    }
 }
 
 /* The statistics are what the trees, the texts and the engines say, and no sleep is taken for work or counted twice. */
@@ -477,6 +409,7 @@ static void test_statistics(void **state) {
         o.ngrams = rng_below(&r, 3);
         loop *l = open_loop(kind, (float)rng_below(&r, 3), o, samplers[rng_below(&r, SAMPLERS)],
                             1 + (int32_t)rng_below(&r, SEQUENCES), &r);
+        if (rng_below(&r, 2)) l->target.end_token = l->draft.end_token = sereno_tokenizer_eos(l->el.tokenizer);
         disturber d = {.r = {rng_u64(&r)}};
         l->el.observer = disturb;
         l->el.observer_ctx = &d;
@@ -495,11 +428,110 @@ static void test_statistics(void **state) {
     assert_true(all.drafted_abandoned > 0 && all.sleep_ns > 0);
 }
 
+/* ---- What the planner is told ---- */
+
+/* Tells another planner what became of the draft's choices along the tokens that were committed. */
+static void tell_choices(planner *p, const elastic_sequence *s, int32_t n_before) {
+    int32_t node = TREE_ROOT;
+    for (int32_t at = n_before; at < (int32_t)s->tokens.n; at++) {
+        const candidate *first = NULL, *second = NULL, *next = NULL;
+        for (int32_t i = 0; i < s->tree.n; i++) {
+            const candidate *c = &s->tree.list[i];
+            if (c->parent != node) continue;
+            if (c->source == CANDIDATE_NEURAL) first = c;
+            if (c->source == CANDIDATE_RUNNER_UP) second = c;
+            if (c->token == s->tokens.ids[at] && c->input >= 0) next = c;
+        }
+        bool second_right = second && second->token == s->tokens.ids[at];
+        if (first) {
+            planner_saw_choice(p, first->lead, first->depth, first->token == s->tokens.ids[at], second, second_right);
+        }
+        if (!next) break;
+        node = (int32_t)(next - s->tree.list);
+    }
+}
+
+static sereno_verdict abandon_drafts(void *ctx, const sereno_boundary *b) {
+    if (rng_below(ctx, 4) == 0) return (sereno_verdict){SERENO_SLEEP, 1 + rng_below(ctx, 50)};
+    bool abandons = b->plan == SERENO_PLAN_DRAFT && rng_below(ctx, 20) == 0;
+    return (sereno_verdict){.action = abandons ? SERENO_ABANDON : SERENO_CONTINUE};
+}
+
+/*
+ * All work is charged and no sleep, abandoned drafts too; passes that take what was expected change no expectation;
+ * and each choice of the draft is judged once, at its own depth and lead.
+ */
+static void test_what_the_planner_is_told(void **state) {
+    (void)state;
+    rng r = {test_seed()};
+    for (int trial = 0; trial < 40; trial++) {
+        loop *l = open_loop(trial % 2 ? OWN : SELF, (float)(trial % 3), fixed(5, 8, trial % 4 < 2), samplers[1],
+                            1 + trial % SEQUENCES, &r);
+        const planner *p = &l->el.planner;
+        planner judged = *p;
+        l->el.observer = abandon_drafts;
+        l->el.observer_ctx = &r;
+        uint64_t start = l->target.busy_ns + l->draft.busy_ns;
+        int32_t n_tokens = 0;
+        bool is_first = true;
+        while (!is_finished(l)) {
+            int32_t before[SEQUENCES] = {(int32_t)l->s[0].tokens.n, (int32_t)l->s[1].tokens.n};
+            assert_ok(elastic_step(&l->el, l->set, l->n, err));
+            for (int32_t id = 0; id < l->n; id++) {
+                tell_choices(&judged, &l->s[id], before[id]);
+                assert_true(p->expected_context >= before[id]);
+                n_tokens += (int32_t)l->s[id].tokens.n - before[id];
+            }
+            if (is_first) assert_float_equal(p->recent_tokens, n_tokens, 1e-9);
+            is_first = false;
+        }
+        assert_float_equal(p->spent_us, (double)(l->target.busy_ns + l->draft.busy_ns - start) / 1e3, 1e-3);
+        for (int i = 0; i < SERENO_BATCHES; i++) {
+            assert_float_equal(p->target.factor[i], 1, 1e-6);
+            assert_float_equal(p->draft.factor[i], 1, 1e-6);
+        }
+        assert_memory_equal(p->first, judged.first, sizeof p->first);
+        assert_memory_equal(p->second, judged.second, sizeof p->second);
+        assert_memory_equal(p->at_depth, judged.at_depth, sizeof p->at_depth);
+        close_loop(l);
+    }
+}
+
+/* Mean probability of the likeliest n-gram over the later half of a text, and the longest that there was. */
+static double belief(sereno_sampler sampler, rng *r, int32_t *longest) {
+    loop *l = open_loop(NO_DRAFT, 0, fixed(0, 8, true), sampler, 1, r);
+    const elastic_sequence *s = &l->s[0];
+    double sum = 0;
+    int n = 0;
+    while (!s->finished) {
+        assert_ok(elastic_step(&l->el, l->set, 1, err));
+        if (s->n_output < 50 || s->tree.n == 0) continue;
+        if (s->tree.list[0].match.order > *longest) *longest = s->tree.list[0].match.order;
+        sum += (double)s->tree.list[0].p;
+        n++;
+    }
+    close_loop(l);
+    return n > 0 ? sum / n : -1;
+}
+
+/* N-grams are believed as far as they turned out right: a text that repeats itself, and one that is thrown by dice. */
+static void test_ngrams_are_judged(void **state) {
+    (void)state;
+    rng r = {test_seed()};
+    for (int trial = 0; trial < 5; trial++) {
+        int32_t longest = 0, any = 0;
+        double repeating = belief(samplers[0], &r, &longest), random = belief(samplers[SAMPLERS - 1], &r, &any);
+        print_message("%.2f where they are right, %.2f where they are not\n", repeating, random);
+        assert_true(repeating < 0 || (repeating > 0.7 && longest == NGRAM_ORDER_MAX));
+        assert_true(random < 0.3);
+    }
+}
+
 /* Whose flag is set in the middle of a draft: that draft was not abandoned, its request was. */
 static void test_a_cancelled_draft_is_not_an_abandoned_one(void **state) {
     (void)state;
     rng r = {test_seed()};
-    for (uint32_t after = 0; after < 2 * SUBGRAPHS; after++) {
+    for (uint32_t after = 0; after < 2 * SCRIPTED_SUBGRAPHS; after++) {
         loop *l = open_loop(OWN, 1, fixed(3, 4, false), samplers[1], 1, &r);
         canceller c = {.countdown = after};
         l->el.cancel = &c.flag;
@@ -551,6 +583,7 @@ enum { EVENTS_MAX = 64 };
 typedef struct scripted_governor {
     sereno_decision decision;
     int n_abandons_others; /* passes that are no drafts: so often it says that they should be abandoned */
+    int n_sleeps;          /* so often it orders a sleep */
     sereno_event events[EVENTS_MAX];
     int32_t n;
 } scripted_governor;
@@ -563,6 +596,7 @@ static void governor_step(void *ctx, sereno_event *event, const sereno_boundary 
     if (boundary && boundary->plan != SERENO_PLAN_DRAFT && decision->abandon) {
         decision->abandon = g->n_abandons_others-- > 0;
     }
+    if (g->n_sleeps-- <= 0) decision->sleep_us = 0;
 }
 
 static void govern_loop(loop *l, scripted_governor *g) {
@@ -589,6 +623,9 @@ static void test_abandons_are_for_drafts_that_may_be_shorter(void **state) {
         assert_int_equal(l->target.n_passes - passes, STEPS);
         assert_int_equal(st->drafted, is_fixed ? STEPS * LENGTH : 0);
         assert_true(is_fixed ? st->drafted_abandoned == 0 : st->drafted_abandoned > 0);
+        for (int32_t i = 0; i < g.n; i++) {
+            if (g.events[i].kind == SERENO_EVENT_DRAFT_TOKEN) assert_int_equal(g.events[i].tokens, is_fixed);
+        }
         close_loop(l);
     }
 }
@@ -644,13 +681,15 @@ static void test_who_governs_is_told(void **state) {
     const sereno_event *e = g.events;
     for (int pass = 0; pass <= LENGTH; pass++) {
         bool drafts = pass < LENGTH;
-        uint64_t wall_ns = drafts ? l->draft.subgraph_ns : l->target.subgraph_ns;
-        for (int i = 0; i < SUBGRAPHS; i++, e++) {
+        int32_t batch = !drafts ? 4 : pass == 0 ? 2 : 1;
+        uint64_t subgraph_ns = drafts ? l->draft.subgraph_ns : l->target.subgraph_ns;
+        uint64_t wall_ns = subgraph_ns + subgraph_ns * (uint64_t)batch / 10;
+        for (int i = 0; i < SCRIPTED_SUBGRAPHS; i++, e++) {
             now += wall_ns;
             assert_int_equal(e->kind, SERENO_EVENT_SUBGRAPH);
             assert_int_equal(e->plan, drafts ? SERENO_PLAN_DRAFT : SERENO_PLAN_VERIFY);
-            assert_int_equal(e->batch, drafts ? (pass == 0 ? 2 : 1) : 4);
-            assert_float_equal(e->pass_share, 1.0 / SUBGRAPHS, 1e-6);
+            assert_int_equal(e->batch, batch);
+            assert_float_equal(e->pass_share, 1.0 / SCRIPTED_SUBGRAPHS, 1e-6);
             assert_int_equal(e->wall_ns, wall_ns);
             assert_int_equal(e->slept_ns, 0);
             assert_int_equal(e->now_ns, now);
@@ -664,15 +703,29 @@ static void test_who_governs_is_told(void **state) {
     assert_int_equal(e->tokens, l->s[0].n_output - before);
     assert_int_equal(e++->now_ns, now);
     assert_int_equal(g.n, e - g.events);
+    assert_true(l->draft.sample_cpu && l->target.sample_cpu); /* it may want to know */
+
+    /* A sleep that it orders is told, and it is asked again. */
+    g.n = 0;
+    g.n_sleeps = 2;
+    g.decision.sleep_us = 7;
+    assert_ok(elastic_step(&l->el, l->set, 1, err));
+    for (uint64_t i = 0; i < 4; i++) {
+        assert_int_equal(g.events[i].kind, SERENO_EVENT_SUBGRAPH);
+        assert_int_equal(g.events[i].slept_ns, i < 3 ? 7000 * i : 0);
+    }
     close_loop(l);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_the_planner_is_asked),
         cmocka_unit_test(test_a_draft_that_is_the_target_is_always_right),
         cmocka_unit_test(test_drafts_propose_what_they_would_choose),
         cmocka_unit_test(test_synthetic_chances_are_those_of_the_position),
         cmocka_unit_test(test_statistics),
+        cmocka_unit_test(test_what_the_planner_is_told),
+        cmocka_unit_test(test_ngrams_are_judged),
         cmocka_unit_test(test_a_cancelled_draft_is_not_an_abandoned_one),
         cmocka_unit_test(test_rejected_drafts_are_learned),
         cmocka_unit_test(test_abandons_are_for_drafts_that_may_be_shorter),
