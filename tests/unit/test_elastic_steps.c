@@ -170,6 +170,23 @@ bool __wrap_planner_draft_more(planner *p, const draft_state *state, const seren
     return __real_planner_draft_more(p, state, bounds);
 }
 
+/* planner_batch too: what it says is what is verified. */
+static int32_t batch_wanted;
+
+int32_t __real_planner_batch(const planner *p, int32_t n_roots, const float *probabilities, int32_t n_candidates,
+                             const sereno_bounds *bounds);
+int32_t __wrap_planner_batch(const planner *p, int32_t n_roots, const float *probabilities, int32_t n_candidates,
+                             const sereno_bounds *bounds);
+
+int32_t __wrap_planner_batch(const planner *p, int32_t n_roots, const float *probabilities, int32_t n_candidates,
+                             const sereno_bounds *bounds) {
+    for (int32_t i = 1; i < n_candidates; i++) {
+        assert_true(probabilities[i] <= probabilities[i - 1]);
+    }
+    batch_wanted = __real_planner_batch(p, n_roots, probabilities, n_candidates, bounds);
+    return batch_wanted;
+}
+
 static void test_what_the_planner_is_asked(void **state) {
     (void)state;
     rng r = {test_seed()};
@@ -332,6 +349,7 @@ static void count_step(const elastic_sequence *s, int32_t n_before, int32_t rema
     for (int32_t i = 0; i < s->tree.n; i++) {
         const candidate *c = &s->tree.list[i];
         assert_true(c->token >= 100 && c->depth < remaining); /* an end, and what comes after the last, are in vain */
+        if (c->source == CANDIDATE_NGRAM) assert_true(c->q <= c->match.p * 1.0001f);
         if (c->input < 0) continue;
         if (is_neural(c)) sum->verified_neural++;
         else sum->verified_ngram++;
@@ -392,6 +410,7 @@ static void counted_step(loop *l, disturber *d, sereno_speculation_stats *wanted
     wanted->drafted_abandoned += d->drafts_abandoned - abandoned;
     verified = wanted->verified_neural + wanted->verified_ngram - verified;
     wanted->padded += l->target.n_inputs - l->n - verified;
+    assert_int_equal(l->n + verified, batch_wanted);
     for (int64_t i = 0; i < l->target.n_inputs; i++) {
         assert_int_equal(l->target.inputs[i].wants_logits, i < l->n + verified);
     }
@@ -465,8 +484,8 @@ static void test_what_the_planner_is_told(void **state) {
     (void)state;
     rng r = {test_seed()};
     for (int trial = 0; trial < 40; trial++) {
-        loop *l = open_loop(trial % 2 ? OWN : SELF, (float)(trial % 3), fixed(5, 8, trial % 4 < 2), samplers[1],
-                            1 + trial % SEQUENCES, &r);
+        loop *l = open_loop(trial % 2 ? OWN : SELF, (float)(trial % 3), fixed(5, 8, trial % 4 < 2),
+                            samplers[trial % SAMPLERS], 1 + trial % SEQUENCES, &r);
         const planner *p = &l->el.planner;
         planner judged = *p;
         l->el.observer = abandon_drafts;
@@ -498,8 +517,8 @@ static void test_what_the_planner_is_told(void **state) {
 }
 
 /* Mean probability of the likeliest n-gram over the later half of a text, and the longest that there was. */
-static double belief(sereno_sampler sampler, rng *r, int32_t *longest) {
-    loop *l = open_loop(NO_DRAFT, 0, fixed(0, 8, true), sampler, 1, r);
+static double belief(sereno_sampler sampler, int32_t batch, rng *r, int32_t *longest) {
+    loop *l = open_loop(NO_DRAFT, 0, fixed(0, batch, true), sampler, 1, r);
     const elastic_sequence *s = &l->s[0];
     double sum = 0;
     int n = 0;
@@ -514,13 +533,17 @@ static double belief(sereno_sampler sampler, rng *r, int32_t *longest) {
     return n > 0 ? sum / n : -1;
 }
 
-/* N-grams are believed as far as they turned out right: a text that repeats itself, and one that is thrown by dice. */
+/*
+ * N-grams are believed as far as they turned out right, or would have where there was no place for them: in a text that
+ * repeats itself, and in one that is thrown by dice.
+ */
 static void test_ngrams_are_judged(void **state) {
     (void)state;
     rng r = {test_seed()};
-    for (int trial = 0; trial < 5; trial++) {
-        int32_t longest = 0, any = 0;
-        double repeating = belief(samplers[0], &r, &longest), random = belief(samplers[SAMPLERS - 1], &r, &any);
+    for (int trial = 0; trial < 6; trial++) {
+        int32_t longest = 0, any = 0, batch = trial % 2 ? 1 : 8;
+        double repeating = belief(samplers[0], batch, &r, &longest);
+        double random = belief(samplers[SAMPLERS - 1], batch, &r, &any);
         print_message("%.2f where they are right, %.2f where they are not\n", repeating, random);
         assert_true(repeating < 0 || (repeating > 0.7 && longest == NGRAM_ORDER_MAX));
         assert_true(random < 0.3);
@@ -545,35 +568,46 @@ static void test_a_cancelled_draft_is_not_an_abandoned_one(void **state) {
     }
 }
 
-/* What the draft had from the first wrong token on is found again, after the same tokens and at the longest order. */
+/* The order at which a token is known to follow n tokens; 0: it is not. */
+static int32_t known_order(const ngram_cache *c, const int32_t *tokens, int32_t n, int32_t token) {
+    ngram_match matches[NGRAM_MATCHES_MAX];
+    int32_t n_matches = ngram_lookup(c, tokens, n, matches, NGRAM_MATCHES_MAX);
+    for (int32_t i = 0; i < n_matches; i++) {
+        if (matches[i].token == token) return matches[i].order;
+    }
+    return 0;
+}
+
+/*
+ * What the draft had from the first wrong token on is found again, after the same tokens and at the longest order;
+ * unless the text has ended there.
+ */
 static void test_rejected_drafts_are_learned(void **state) {
     (void)state;
-    enum { LENGTH = 5 };
     rng r = {test_seed()};
-    int n_rejected = 0;
-    loop *l = open_loop(OWN, 3, fixed(LENGTH, 8, true), samplers[1], 1, &r);
-    const elastic_sequence *s = &l->s[0];
-    while (!s->finished) {
-        int32_t path[CONTEXT], n = (int32_t)s->tokens.n, n_before = n;
-        memcpy(path, s->tokens.ids, (size_t)n * sizeof *path);
-        assert_ok(elastic_step(&l->el, l->set, 1, err));
-        if (s->finished) break;
-        bool right = true;
-        for (int32_t i = 0; i < s->n_chain; i++) {
-            int32_t token = s->tree.list[s->chain[i]].token;
-            right = right && n_before + i < (int32_t)s->tokens.n && s->tokens.ids[n_before + i] == token;
-            ngram_match matches[NGRAM_MATCHES_MAX];
-            int32_t n_matches = ngram_lookup(s->ngrams, path, n, matches, NGRAM_MATCHES_MAX), order = 0;
-            for (int32_t k = 0; k < n_matches; k++) {
-                if (matches[k].token == token) order = matches[k].order;
+    int n_rejected = 0, n_at_the_end = 0;
+    for (int trial = 0; trial < 10; trial++) {
+        loop *l = open_loop(OWN, 3, fixed(5, 8, true), samplers[1], 1, &r);
+        const elastic_sequence *s = &l->s[0];
+        l->target.end_token = sereno_tokenizer_eos(l->el.tokenizer);
+        while (!s->finished) {
+            int32_t path[CONTEXT], n = (int32_t)s->tokens.n;
+            memcpy(path, s->tokens.ids, (size_t)n * sizeof *path);
+            assert_ok(elastic_step(&l->el, l->set, 1, err));
+            bool right = true;
+            for (int32_t i = 0; i < s->n_chain; i++) {
+                int32_t token = s->tree.list[s->chain[i]].token, order = known_order(s->ngrams, path, n, token);
+                right = right && n < (int32_t)s->tokens.n && s->tokens.ids[n] == token;
+                if (!s->finished) assert_int_equal(order, NGRAM_ORDER_MAX);
+                else if (!right) assert_true(order < NGRAM_ORDER_MAX);
+                n_rejected += !right;
+                n_at_the_end += !right && s->finished;
+                path[n++] = token;
             }
-            assert_int_equal(order, NGRAM_ORDER_MAX);
-            n_rejected += !right;
-            path[n++] = token;
         }
+        close_loop(l);
     }
-    assert_true(n_rejected > 0);
-    close_loop(l);
+    assert_true(n_rejected > 0 && n_at_the_end > 0);
 }
 
 /* ---- Who governs ---- */

@@ -186,6 +186,37 @@ static void test_index_of_batches(void **state) {
     }
 }
 
+/* By default all n-grams do is on. Options that could not be kept are refused, and the one that is wrong is named. */
+static void test_options(void **state) {
+    (void)state;
+    static const struct {
+        sereno_bounds b;
+        const char *part; /* NULL: allowed */
+    } cases[] = {
+        {{.draft_max = SERENO_DRAFT_MAX, .batch_min = 1, .batch_max = 32}, NULL},
+        {{.draft_min = 3, .draft_max = 3, .batch_min = 8, .batch_max = 8}, NULL},
+        {{.draft_max = SERENO_DRAFT_MAX + 1, .batch_min = 1, .batch_max = 32}, "the longest draft"},
+        {{.draft_min = 4, .draft_max = 3, .batch_min = 1, .batch_max = 32}, "the shortest draft"},
+        {{.draft_min = -1, .draft_max = 3, .batch_min = 1, .batch_max = 32}, "the shortest draft"},
+        {{.batch_min = 1, .batch_max = 12}, "the largest batch is 12"},
+        {{.batch_min = 1, .batch_max = 64}, "the largest batch is 64"},
+        {{.batch_min = 0, .batch_max = 8}, "the smallest batch is 0"},
+        {{.batch_min = 3, .batch_max = 8}, "the smallest batch is 3"},
+        {{.batch_min = 16, .batch_max = 8}, "the smallest batch is 16"},
+    };
+    const sereno_ngram_options n = sereno_speculation_defaults().ngram;
+    assert_true(n.from_prompt && n.from_rejected && n.trust && n.evict && n.decay && n.longest_first);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        sereno_speculation s = sereno_speculation_defaults();
+        sereno_error error = {0};
+        s.bounds = cases[i].b;
+        assert_int_equal(sereno_speculation_check(&s, &error), cases[i].part ? SERENO_ERR_INVALID : SERENO_OK);
+        if (cases[i].part && !strstr(error.message, cases[i].part)) {
+            fail_msg("'%s' lacks '%s'", error.message, cases[i].part);
+        }
+    }
+}
+
 /* ---- The batch ---- */
 
 /* Expected time of a pass with n tokens and what pads it. */
@@ -492,6 +523,7 @@ int main(void) {
         cmocka_unit_test(test_choices_on_trial),
         cmocka_unit_test(test_times_rise_slowly),
         cmocka_unit_test(test_index_of_batches),
+        cmocka_unit_test(test_options),
         cmocka_unit_test(test_the_batch_is_the_best),
         cmocka_unit_test(test_places_that_are_padded_are_filled),
         cmocka_unit_test(test_times_that_are_no_numbers),

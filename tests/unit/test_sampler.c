@@ -158,6 +158,40 @@ static void test_check_names_the_range(void **state) {
     assert_ok(sereno_sampler_check(&s, err));
 }
 
+/* What reaches top_p exactly is enough, and what is exactly as likely as min_p asks stays. */
+static void test_ties_at_the_limits(void **state) {
+    (void)state;
+    const float logits[4] = {0, 0, 0, 0};
+    sereno_candidates *c = open_candidates(4);
+    sereno_choice out[4];
+    assert_int_equal(sereno_sample_ranked(&(sereno_sampler){.temperature = 1, .top_p = 0.5f}, logits, 0, c, out, 4), 2);
+    sereno_sampler s = {.temperature = 1, .top_p = 1, .min_p = 1};
+    assert_int_equal(sereno_sample_ranked(&s, logits, 0, c, out, 4), 4);
+    sereno_candidates_close(&c);
+}
+
+/* A token's value is its logit by the temperature, less the first's, and the same noise at every temperature. */
+static void test_values(void **state) {
+    (void)state;
+    const float logits[4] = {0, 3, 1, 2};
+    const float low = 0.5f, high = 2;
+    sereno_candidates *c = open_candidates(4);
+    for (int32_t p = 0; p < 20; p++) {
+        sereno_choice a[4], b[4];
+        sereno_sampler s = {.temperature = low, .top_p = 1, .seed = 7};
+        sereno_sample_ranked(&s, logits, p, c, a, 4);
+        s.temperature = high;
+        sereno_sample_ranked(&s, logits, p, c, b, 4);
+        for (int i = 0; i < 4; i++) {
+            for (int k = 0; k < 4; k++) {
+                float wanted = (logits[a[i].token] - 3) * (1 / low - 1 / high);
+                if (a[i].token == b[k].token) assert_float_equal(a[i].value - b[k].value, wanted, 1e-4);
+            }
+        }
+    }
+    sereno_candidates_close(&c);
+}
+
 static sereno_sampler random_settings(rng *r) {
     return (sereno_sampler){.temperature = rng_below(r, 4) ? 0.1f + (float)rng_below(r, 30) / 10 : 0,
                             .top_k = (int32_t)rng_below(r, VOCAB + 10),
@@ -258,6 +292,8 @@ int main(void) {
         cmocka_unit_test(test_ranked_greedy),
         cmocka_unit_test(test_check_names_the_range),
         cmocka_unit_test(test_all_of_the_seed_counts),
+        cmocka_unit_test(test_ties_at_the_limits),
+        cmocka_unit_test(test_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
