@@ -223,6 +223,7 @@ typedef struct scripted_fixture {
     sereno_generator *generator;
     /* What happened. */
     int32_t n_tokens;
+    uint64_t gap_ns;
     int32_t done, total, n_prefills;
     sereno_event events[64];
     int32_t n_events, prefill_batch;
@@ -245,11 +246,11 @@ static void close_scripted(scripted_fixture *f) {
     free(f);
 }
 
-/* The n-th token was chosen n milliseconds after the one before, passes being short. */
+/* The gap after the n-th token is n times as long, passes being short. */
 static void on_timed_token(void *ctx, int32_t token) {
     scripted_fixture *f = ctx;
     (void)token;
-    f->now_ns += 1000000 * (uint64_t)++f->n_tokens;
+    f->now_ns += f->gap_ns * (uint64_t)++f->n_tokens;
 }
 
 static void on_prefill(void *ctx, int32_t done, int32_t total) {
@@ -295,6 +296,7 @@ static void test_timings(void **state) {
         uint64_t start = f->now_ns, busy = f->engine.busy_ns;
         int32_t passes = f->engine.n_passes;
         f->n_tokens = f->n_prefills = 0;
+        f->gap_ns = again ? 3000000 : 1000000; /* times of a request are its own */
         assert_ok(sereno_generate(f->generator, &request, &g, err));
         assert_int_equal(g.tokens.n, 101);
         assert_int_equal(g.n_prefilled, again ? 1 : N);
@@ -308,10 +310,10 @@ static void test_timings(void **state) {
         assert_float_equal(g.prefill_ms, ms_of(prefill_ns), 1e-9);
         assert_float_equal(g.ttft_ms, g.prefill_ms, 1e-9);
         /* The callback takes its time after the last token too. */
-        assert_float_equal(g.decode_ms, ms_of(f->now_ns - start - prefill_ns) - 101, 1e-6);
-        assert_about(g.itl_ms.p50, 50);
-        assert_about(g.itl_ms.p95, 95);
-        assert_about(g.itl_ms.p99, 99);
+        assert_float_equal(g.decode_ms, ms_of(f->now_ns - start - prefill_ns - 101 * f->gap_ns), 1e-6);
+        assert_about(g.itl_ms.p50, ms_of(50 * f->gap_ns));
+        assert_about(g.itl_ms.p95, ms_of(95 * f->gap_ns));
+        assert_about(g.itl_ms.p99, ms_of(99 * f->gap_ns));
         sereno_generation_free(&g);
     }
     close_scripted(f);
@@ -321,6 +323,7 @@ static void govern_scripted(void *ctx, sereno_event *event, const sereno_boundar
     scripted_fixture *f = ctx;
     (void)b;
     decision->prefill_batch = f->prefill_batch;
+    decision->bounds.batch_min = 8;
     if (event->kind != SERENO_EVENT_SUBGRAPH && f->n_events < 64) f->events[f->n_events++] = *event;
 }
 
@@ -337,6 +340,7 @@ static void test_who_governs_is_told_of_requests(void **state) {
     request.governing = (sereno_governing){govern_scripted, f};
     f->prefill_batch = BATCH;
     assert_ok(sereno_generate(f->generator, &request, &g, err));
+    assert_int_equal(g.speculation.padded, 0); /* plain decoding is one token a pass whoever governs */
     sereno_generation_free(&g);
     const struct {
         sereno_event_kind kind;
@@ -360,6 +364,29 @@ static void test_who_governs_is_told_of_requests(void **state) {
     assert_int_equal(f->n_prefills, 1);
     sereno_generation_free(&g);
     close_scripted(f);
+}
+
+/* A text ends by the model's own token or by its length, and it is said which. */
+static void test_what_ended_it(void **state) {
+    (void)state;
+    rng r = {test_seed()};
+    int n_ended = 0;
+    for (int trial = 0; trial < 20; trial++) {
+        scripted_fixture *f = open_scripted(NULL);
+        int32_t prompt[5];
+        sereno_request request = scripted_request(f, &r, prompt, 5);
+        sereno_generation g;
+        f->engine.end_token = trial % 2 ? sereno_tokenizer_eos(sereno_model_tokenizer(f->model)) : 0;
+        request.max_tokens = 40;
+        assert_ok(sereno_generate(f->generator, &request, &g, err));
+        assert_int_equal(g.ended_by_token, g.tokens.n < 40);
+        assert_int_equal(g.finish, g.ended_by_token ? SERENO_FINISH_STOP : SERENO_FINISH_LENGTH);
+        assert_true(f->engine.end_token || !g.ended_by_token);
+        n_ended += g.ended_by_token;
+        sereno_generation_free(&g);
+        close_scripted(f);
+    }
+    assert_true(n_ended > 0);
 }
 
 /* N-grams from the whole prompt, and of no other request: as often right as those of a generator that is new. */
@@ -431,6 +458,7 @@ int main(void) {
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_timings),
         cmocka_unit_test(test_who_governs_is_told_of_requests),
+        cmocka_unit_test(test_what_ended_it),
         cmocka_unit_test(test_ngrams_are_the_requests_own),
         cmocka_unit_test(test_the_end_of_the_prompt_is_learned),
     };

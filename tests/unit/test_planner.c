@@ -10,7 +10,7 @@
 typedef struct timed_engine {
     sereno_engine base;
     sereno_engine_info info;
-    double first_us, next_us;
+    double first_us, next_us, context_us; /* the last for each token of the context beyond 100 */
 } timed_engine;
 
 static const sereno_engine_info *timed_info(const sereno_engine *e) {
@@ -21,7 +21,7 @@ static double timed_pass_us(const sereno_engine *e, int32_t n_tokens, int32_t co
     const timed_engine *t = (const timed_engine *)(const void *)e;
     assert_in_range(n_tokens, 1, SERENO_PREFILL_BATCH_MAX); /* what the contract allows to ask for */
     assert_true(context >= 1);
-    return t->first_us + t->next_us * (n_tokens - 1);
+    return t->first_us + t->next_us * (n_tokens - 1) + (context > 100 ? t->context_us * (context - 100) : 0);
 }
 
 static const sereno_engine_ops timed_ops = {.info = timed_info, .pass_us = timed_pass_us};
@@ -175,6 +175,47 @@ static void test_times_rise_slowly(void **state) {
         assert_true(expected_after(200, 200, batch) > 1.5 * usual);
     }
     assert_float_equal(expected_after(200, 200, 4), 200, 1);
+    /* The others go along, though not all the way. */
+    for (double us = 50; us <= 200; us *= 4) {
+        double seen = expected_after(1, us, 4) / expected_after(0, 0, 4);
+        double other = expected_after(1, us, 16) / expected_after(0, 0, 16);
+        assert_true(us < 100 ? seen < other && other < 1 : seen > other && other > 1);
+    }
+}
+
+/* A step costs what its passes should take, whatever held them up; what has no expectation counts as it was. */
+static void test_what_a_step_costs(void **state) {
+    (void)state;
+    timed_engine target = make_engine(100, 2), draft = make_engine(10, 1);
+    planner p;
+    planner_init(&p, &target.base, &draft.base);
+    planner_begin_step(&p, 100);
+    planner_saw_abandoned(&p, 12345); /* that step was cancelled */
+    planner_begin_step(&p, 100);
+    planner_saw_pass(&p, &p.target, 1, 100, 1e6);
+    planner_saw_step(&p, 1);
+    assert_float_equal(p.spent_us, 100, 1e-6);
+    planner_begin_step(&p, 100);
+    planner_saw_abandoned(&p, 7);
+    planner_saw_pass(&p, &p.draft, SERENO_VERIFY_BATCH_MAX + 1, 100, 50);
+    planner_saw_step(&p, 1);
+    assert_float_equal(p.spent_us, 157, 1e-6);
+    assert_true(p.recent_us > 150 && p.recent_us <= 157 && p.recent_tokens > 1.9 && p.recent_tokens <= 2);
+}
+
+/* Expected times go with the context, to and fro. */
+static void test_times_of_contexts(void **state) {
+    (void)state;
+    timed_engine target = make_engine(100, 2), draft = make_engine(10, 1);
+    const int32_t contexts[] = {100, 2000, 150, 5000};
+    planner p;
+    target.context_us = draft.context_us = 1;
+    planner_init(&p, &target.base, &draft.base);
+    for (size_t i = 0; i < sizeof contexts / sizeof *contexts; i++) {
+        planner_begin_step(&p, contexts[i]);
+        assert_float_equal(p.verify_us[1], contexts[i], 64);
+        assert_float_equal(p.draft_us, contexts[i] - 90, 64);
+    }
 }
 
 static void test_index_of_batches(void **state) {
@@ -279,6 +320,28 @@ static void test_places_that_are_padded_are_filled(void **state) {
     assert_int_equal(planner_batch(&plan, 1, p, 3, &b), 4);
     assert_int_equal(planner_batch(&plan, 1, p, 0, &b), 1);
     assert_int_equal(planner_batch(&plan, 9, p, 9, &b), 9);
+}
+
+/* What costs as much as it is likely to bring is left, and the more so the faster it has gone of late. */
+static void test_what_hardly_pays_is_left(void **state) {
+    (void)state;
+    timed_engine target = make_engine(100, 10); /* a further token costs a tenth of one */
+    planner p;
+    planner_init(&p, &target.base, NULL);
+    planner_begin_step(&p, 100);
+    assert_int_equal(planner_batch(&p, 1, (const float[]){0.101f}, 1, &widest), 1);
+    assert_int_equal(planner_batch(&p, 1, (const float[]){0.2f}, 1, &widest), 2);
+    /* Four sequences make four times as much of their time, so it is dearer. */
+    assert_int_equal(planner_batch(&p, 4, (const float[]){0.3f}, 1, &widest), 4);
+    assert_int_equal(planner_batch(&p, 4, (const float[]){0.5f}, 1, &widest), 5);
+    for (int i = 0; i < 500; i++) {
+        planner_begin_step(&p, 100);
+        planner_saw_pass(&p, &p.target, 8, 100, 170);
+        planner_saw_step(&p, 8);
+    }
+    planner_begin_step(&p, 100);
+    assert_int_equal(planner_batch(&p, 1, (const float[]){0.2f}, 1, &widest), 1);
+    assert_int_equal(planner_batch(&p, 1, (const float[]){0.8f}, 1, &widest), 2);
 }
 
 /* Without a time to go by nothing is verified on suspicion. */
@@ -488,6 +551,59 @@ static void test_a_draft_that_is_far_behind(void **state) {
     }
 }
 
+/* A draft replaces what n-grams know for nothing, and what comes after its tokens hangs on them. */
+static void test_ngrams_that_carry_need_no_draft(void **state) {
+    (void)state;
+    timed_engine target = make_engine(100, 2), draft = make_engine(10, 1);
+    for (int knows = 0; knows < 2; knows++) {
+        draft_state s = make_state(0, 1);
+        planner p;
+        planner_init(&p, &target.base, &draft.base);
+        p.trial_steps = 0;
+        float reach = 1;
+        for (int32_t i = 0; i < PLANNER_DEPTHS && knows; i++) {
+            s.ngram_p[i] = reach *= 0.9f;
+        }
+        planner_begin_step(&p, s.context);
+        assert_int_equal(planner_draft_more(&p, &s, &widest), !knows);
+    }
+}
+
+/* However long it had been wrong, once it was right again it is tried again as soon as at first. */
+static void test_patience_comes_back(void **state) {
+    (void)state;
+    simulation *s = start(30);
+    int32_t waited[2] = {0};
+    for (int phase = 0; phase < 2; phase++) {
+        while (step(s, false) > 0 || step(s, false) > 0) continue; /* until it is given up */
+        while (step(s, false) == 0) waited[phase]++;
+        for (int i = 0; i < 20000; i++) {
+            step(s, false);
+        }
+        for (int in_a_row = 0; in_a_row < 500;) {
+            in_a_row = step(s, true) > 0 ? in_a_row + 1 : 0;
+        }
+    }
+    assert_in_range(waited[1], 1, 2 * waited[0]);
+}
+
+/* When it is tried again, what was seen of its leads long ago counts little. */
+static void test_trials_forget(void **state) {
+    (void)state;
+    simulation *s = start(30);
+    const int32_t lead = planner_lead(2);
+    for (int i = 0; i < 2000; i++) {
+        planner_saw_choice(&s->planner, lead, 1, false, true, false);
+    }
+    float first = planner_first_q(&s->planner, lead), second = planner_second_q(&s->planner, lead);
+    while (step(s, false) > 0) continue;
+    while (step(s, false) == 0) continue;
+    planner_saw_choice(&s->planner, lead, 1, false, true, true);
+    planner_saw_choice(&s->planner, lead, 1, true, false, false);
+    assert_true(planner_first_q(&s->planner, lead) > first + 0.08f);
+    assert_true(planner_second_q(&s->planner, lead) > second + 0.08f);
+}
+
 static void test_bounds_win(void **state) {
     (void)state;
     timed_engine target = make_engine(1000, 0), cheap = make_engine(1, 0), dear = make_engine(10000, 0);
@@ -504,9 +620,11 @@ static void test_bounds_win(void **state) {
     assert_false(planner_draft_more(&p, &s, &b));
     s.depth_max = 3;
     assert_false(planner_draft_more(&p, &s, &widest));
-    s = make_state(3, 1);
     planner_init(&p, &target.base, &dear.base);
     planner_begin_step(&p, 100);
+    s = make_state(0, 1);
+    assert_true(planner_draft_more(&p, &s, &widest)); /* at first it is tried in any case */
+    s = make_state(3, 1);
     p.trial_steps = 0;
     assert_false(planner_draft_more(&p, &s, &widest));
     b = widest;
@@ -535,6 +653,12 @@ int main(void) {
         cmocka_unit_test(test_bad_times_are_forgotten),
         cmocka_unit_test(test_a_draft_that_is_far_behind),
         cmocka_unit_test(test_bounds_win),
+        cmocka_unit_test(test_what_a_step_costs),
+        cmocka_unit_test(test_times_of_contexts),
+        cmocka_unit_test(test_what_hardly_pays_is_left),
+        cmocka_unit_test(test_ngrams_that_carry_need_no_draft),
+        cmocka_unit_test(test_patience_comes_back),
+        cmocka_unit_test(test_trials_forget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
