@@ -569,22 +569,41 @@ static void test_ngrams_that_carry_need_no_draft(void **state) {
     }
 }
 
-/* However long it had been wrong, once it was right again it is tried again as soon as at first. */
+/* Steps without a draft that is too dear until it is tried. */
+static int32_t steps_until_tried(planner *p) {
+    draft_state s = make_state(0, 1);
+    for (int32_t n = 0;; n++) {
+        planner_begin_step(p, s.context);
+        if (planner_draft_more(p, &s, &widest)) return n;
+        planner_saw_pass(p, &p->target, 1, s.context, 100);
+        planner_saw_step(p, 1);
+    }
+}
+
+/* However long it was given up, once a draft has paid again, it is tried again as soon as at first. */
 static void test_patience_comes_back(void **state) {
     (void)state;
-    simulation *s = start(30);
-    int32_t waited[2] = {0};
-    for (int phase = 0; phase < 2; phase++) {
-        while (step(s, false) > 0 || step(s, false) > 0) continue; /* until it is given up */
-        while (step(s, false) == 0) waited[phase]++;
-        for (int i = 0; i < 20000; i++) {
-            step(s, false);
-        }
-        for (int in_a_row = 0; in_a_row < 500;) {
-            in_a_row = step(s, true) > 0 ? in_a_row + 1 : 0;
-        }
+    timed_engine target = make_engine(100, 2), draft = make_engine(10000, 1);
+    draft_state s = make_state(0, 1);
+    planner p;
+    planner_init(&p, &target.base, &draft.base);
+    p.trial_steps = 0;
+    int32_t at_first = steps_until_tried(&p), later = at_first;
+    for (int i = 0; i < 10; i++) {
+        p.trial_steps = 0; /* each in vain */
+        later = steps_until_tried(&p);
     }
-    assert_in_range(waited[1], 1, 2 * waited[0]);
+    assert_true(later > 10 * at_first);
+    p.trial_steps = 0;
+    for (int32_t i = 0; i < at_first / 2; i++) {
+        planner_begin_step(&p, s.context);
+        assert_false(planner_draft_more(&p, &s, &widest));
+    }
+    draft.first_us = 1;
+    planner_begin_step(&p, s.context);
+    assert_true(planner_draft_more(&p, &s, &widest));
+    draft.first_us = 10000;
+    assert_int_equal(steps_until_tried(&p), at_first);
 }
 
 /* When it is tried again, what was seen of its leads long ago counts little. */
