@@ -337,10 +337,6 @@ static sereno_verdict disturb(void *ctx, const sereno_boundary *b) {
     return (sereno_verdict){.action = SERENO_ABANDON};
 }
 
-static bool is_neural(const candidate *c) {
-    return c->source != CANDIDATE_NGRAM;
-}
-
 /* Adds what a step has done by its tree and the tokens that it brought, of which there could be `remaining`. */
 static void count_step(const elastic_sequence *s, int32_t n_before, int32_t remaining, sereno_speculation_stats *sum) {
     int32_t node = TREE_ROOT, n_chosen = (int32_t)s->tokens.n - n_before;
@@ -351,8 +347,8 @@ static void count_step(const elastic_sequence *s, int32_t n_before, int32_t rema
         assert_true(c->token >= 100 && c->depth < remaining); /* an end, and what comes after the last, are in vain */
         if (c->source == CANDIDATE_NGRAM) assert_true(c->q <= c->match.p * 1.0001f);
         if (c->input < 0) continue;
-        if (is_neural(c)) sum->verified_neural++;
-        else sum->verified_ngram++;
+        if (c->source == CANDIDATE_NGRAM) sum->verified_ngram++;
+        else sum->verified_neural++;
     }
     for (int32_t depth = 0; depth < n_chosen + ended; depth++) {
         const candidate *accepted = NULL;
@@ -366,8 +362,8 @@ static void count_step(const elastic_sequence *s, int32_t n_before, int32_t rema
         if (depth < SERENO_DRAFT_MAX) sum->tried_at[depth] += tried;
         if (!accepted) break;
         sum->accepted_at[depth]++;
-        if (is_neural(accepted)) sum->accepted_neural++;
-        else sum->accepted_ngram++;
+        if (accepted->source == CANDIDATE_NGRAM) sum->accepted_ngram++;
+        else sum->accepted_neural++;
         node = (int32_t)(accepted - s->tree.list);
     }
 }
@@ -529,6 +525,8 @@ static double belief(sereno_sampler sampler, int32_t batch, rng *r, int32_t *lon
         sum += (double)s->tree.list[0].p;
         n++;
     }
+    /* Where one is right, what follows it is asked for too, as far as there are places. */
+    if (batch > 4 && *longest == NGRAM_ORDER_MAX) assert_true(s->stats.accepted_at[3] > 0);
     close_loop(l);
     return n > 0 ? sum / n : -1;
 }
@@ -580,14 +578,17 @@ static int32_t known_order(const ngram_cache *c, const int32_t *tokens, int32_t 
 
 /*
  * What the draft had from the first wrong token on is found again, after the same tokens and at the longest order;
- * unless the text has ended there.
+ * unless the text has ended there, or they are not wanted.
  */
 static void test_rejected_drafts_are_learned(void **state) {
     (void)state;
     rng r = {test_seed()};
     int n_rejected = 0, n_at_the_end = 0;
     for (int trial = 0; trial < 10; trial++) {
-        loop *l = open_loop(OWN, 3, fixed(5, 8, true), samplers[1], 1, &r);
+        sereno_speculation o = fixed(5, 8, true);
+        o.ngram.from_prompt = trial % 3 > 0; /* output is learned all the same */
+        o.ngram.from_rejected = trial % 2;
+        loop *l = open_loop(OWN, 3, o, samplers[1], 1, &r);
         const elastic_sequence *s = &l->s[0];
         l->target.end_token = sereno_tokenizer_eos(l->el.tokenizer);
         while (!s->finished) {
@@ -598,8 +599,8 @@ static void test_rejected_drafts_are_learned(void **state) {
             for (int32_t i = 0; i < s->n_chain; i++) {
                 int32_t token = s->tree.list[s->chain[i]].token, order = known_order(s->ngrams, path, n, token);
                 right = right && n < (int32_t)s->tokens.n && s->tokens.ids[n] == token;
-                if (!s->finished) assert_int_equal(order, NGRAM_ORDER_MAX);
-                else if (!right) assert_true(order < NGRAM_ORDER_MAX);
+                bool learned = right || (!s->finished && o.ngram.from_rejected);
+                assert_int_equal(order == NGRAM_ORDER_MAX, learned);
                 n_rejected += !right;
                 n_at_the_end += !right && s->finished;
                 path[n++] = token;
@@ -608,6 +609,30 @@ static void test_rejected_drafts_are_learned(void **state) {
         close_loop(l);
     }
     assert_true(n_rejected > 0 && n_at_the_end > 0);
+}
+
+/* What was accepted counts as output alone: where nothing is rejected, learning from that makes no difference. */
+static void test_accepted_drafts_are_not_rejected_ones(void **state) {
+    (void)state;
+    const uint64_t seed = test_seed();
+    float p[2][CONTEXT] = {0};
+    for (int learns = 0; learns < 2; learns++) {
+        sereno_speculation o = fixed(2, SERENO_VERIFY_BATCH_MAX, true); /* with a place for all that is drafted */
+        rng r = {seed};
+        o.ngram.from_rejected = learns;
+        loop *l = open_loop(OWN, 0, o, samplers[1], 1, &r);
+        const elastic_sequence *s = &l->s[0];
+        while (!s->finished) {
+            assert_ok(elastic_step(&l->el, l->set, 1, err));
+        }
+        for (int32_t n = 1; n < (int32_t)s->tokens.n; n++) {
+            ngram_match best = {0};
+            ngram_lookup(s->ngrams, s->tokens.ids, n, &best, 1);
+            p[learns][n] = best.p;
+        }
+        close_loop(l);
+    }
+    assert_memory_equal(p[0], p[1], sizeof p[0]);
 }
 
 /* ---- Who governs ---- */
@@ -763,6 +788,7 @@ int main(void) {
         cmocka_unit_test(test_ngrams_are_judged),
         cmocka_unit_test(test_a_cancelled_draft_is_not_an_abandoned_one),
         cmocka_unit_test(test_rejected_drafts_are_learned),
+        cmocka_unit_test(test_accepted_drafts_are_not_rejected_ones),
         cmocka_unit_test(test_abandons_are_for_drafts_that_may_be_shorter),
         cmocka_unit_test(test_options_win_over_decisions),
         cmocka_unit_test(test_who_governs_is_told),
