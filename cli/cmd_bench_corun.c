@@ -316,19 +316,18 @@ static json_t *json_background(const corun_bench *c) {
 static json_t *json_settings(const corun_bench *c) {
     const corun_arguments *a = c->a;
     const char *isa = machine_isa(NULL);
-    char seed[32], cpu[128], path[4096];
+    char cpu[128], path[4096];
     sereno_text program = {0};
     if (process_own_path(path, sizeof path)) read_text(path, &program, NULL); /* else its hash is that of nothing */
     uint64_t program_hash = hash_bytes(program.data ? program.data : "", program.size);
     sereno_text_free(&program);
-    snprintf(seed, sizeof seed, "%" PRIu64, a->sampler.seed);
     cpu_name(cpu, sizeof cpu);
-    return json_pack("{s:s, s:s, s:o, s:o, s:f, s:f, s:s, s:i, s:s, s:o, s:s, s:o}", "setting",
+    return json_pack("{s:s, s:s, s:o, s:o, s:f, s:f, s:o, s:i, s:s, s:o, s:s, s:o}", "setting",
                      a->synthetic ? "synthetic" : "real text", "placement", placement_names[a->placement],
                      "foregrounds", json_foregrounds(c), "background", json_background(c), "seconds",
-                     (double)a->seconds, "warm_up", (double)a->warm_up, "seed", seed, "foreground_cpu",
-                     c->foreground_cpu, "version", sereno_version(), "program", json_hash(program_hash), "isa",
-                     isa ? isa : "best", "cpu", json_name(cpu));
+                     (double)a->seconds, "warm_up", (double)a->warm_up, "seed", json_seed(a->sampler.seed),
+                     "foreground_cpu", c->foreground_cpu, "version", sereno_version(), "program",
+                     json_hash(program_hash), "isa", isa ? isa : "best", "cpu", json_name(cpu));
 }
 
 static int open_log(corun_bench *c) {

@@ -168,16 +168,15 @@ static void print_document(const decode_bench *d, const decode_result *r) {
         }
     }
     const sereno_model_info *m = sereno_model_describe(d->model);
-    char seed[32];
-    snprintf(seed, sizeof seed, "%" PRIu64, a->sampler.seed);
     json_object_set_new(document, "acceptance_is", json_string(a->synthetic ? "synthetic" : "real"));
     json_object_set_new(document, "synthetic_acceptance", a->synthetic ? json_name(a->synthetic) : json_null());
     json_object_set_new(document, "model",
                         json_pack("{s:o, s:s, s:o, s:I}", "name", json_name(m->name), "weight_type", m->weight_type,
                                   "target_origin", json_name(m->origin), "parameters", (json_int_t)m->n_parameters));
     json_object_set_new(document, "settings",
-                        json_pack("{s:i, s:i, s:s, s:o}", "n_predict", a->n_predict, "repeats", a->repeats,
-                                  "first_seed", seed, "temperature", json_float(a->sampler.temperature)));
+                        json_pack("{s:i, s:i, s:o, s:o}", "n_predict", a->n_predict, "repeats", a->repeats,
+                                  "first_seed", json_seed(a->sampler.seed), "temperature",
+                                  json_float(a->sampler.temperature)));
     json_object_set_new(document, "cells", cells);
     json_object_set_new(document, "ratios", json_ratios(d, r));
     json_object_set_new(document, "abandoned",

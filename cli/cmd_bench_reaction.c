@@ -132,7 +132,7 @@ static void print_document(const reaction_bench *r) {
         {"foreground_sched", json_string(sched_names[toggler_sched(r->foreground)])},
         {"policy", json_string(policy_names[a->governor.policy])},
         {"governor_settings", json_governor_settings(&a->governor)},
-        {"seed", json_integer((json_int_t)a->sampler.seed)},
+        {"seed", json_seed(a->sampler.seed)},
         {"hints", json_boolean(a->hint)},
         {"calibrated", json_boolean(r->calibration != NULL)},
         {"synthetic_acceptance", a->synthetic ? json_name(a->synthetic) : json_null()},

@@ -152,8 +152,6 @@ static json_t *json_counts(const check_counts *c) {
 static void print_document(const check_arguments *a, const opened *o, const check_result *r, const char *repeat) {
     json_t *document = bench_document(), *drafts = json_array(), *first = json_null();
     const check_counts total = check_total(r);
-    char seed[32];
-    snprintf(seed, sizeof seed, "%" PRIu64, a->seed); /* as text: JSON numbers do not hold 64 bits everywhere */
     for (int i = 0; i < o->n_drafts; i++) {
         json_array_append_new(drafts,
                               json_pack("{s:o, s:o}", "draft", json_text(o->draft_names[i], strlen(o->draft_names[i])),
@@ -169,7 +167,7 @@ static void print_document(const check_arguments *a, const opened *o, const chec
     const sereno_engine_info *info =
         o->engines[o->n_engines - 1].engine->ops->info(o->engines[o->n_engines - 1].engine);
     json_object_set_new(document, "model", model);
-    json_object_set_new(document, "seed", json_string(seed));
+    json_object_set_new(document, "seed", json_seed(a->seed));
     json_object_set_new(document, "first_trial", json_integer(a->trial));
     json_object_set_new(document, "trials", json_integer((json_int_t)r->trials));
     json_object_set_new(document, "differences", json_integer((json_int_t)r->differences));

@@ -247,18 +247,16 @@ static json_t *json_quantiles(sereno_quantiles q) {
 
 static json_t *json_settings(const run *r) {
     const sereno_sampler *s = &r->options->sampler;
-    char seed[32];
-    snprintf(seed, sizeof seed, "%" PRIu64, s->seed); /* as text: JSON numbers do not hold 64 bits everywhere */
     json_t *stops = json_array();
     for (int i = 0; i < r->options->stops.n; i++) {
         json_array_append_new(stops, json_string(r->options->stops.items[i]));
     }
     const draft_options *draft = &r->options->draft;
-    return json_pack("{s:i, s:o, s:i, s:o, s:o, s:s, s:o, s:s, s:o, s:o, s:o, s:b, s:s, s:o}", "n_predict",
+    return json_pack("{s:i, s:o, s:i, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:b, s:s, s:o}", "n_predict",
                      r->options->n_predict, "temperature", json_float(s->temperature), "top_k", s->top_k, "top_p",
-                     json_float(s->top_p), "min_p", json_float(s->min_p), "seed", seed, "stop", stops, "strategy",
-                     strategy_names[draft->strategy], "draft", json_name(draft_name(draft, &r->draft)), "draft_max",
-                     draft->length >= 0 ? json_integer(draft->length) : json_null(), "batch",
+                     json_float(s->top_p), "min_p", json_float(s->min_p), "seed", json_seed(s->seed), "stop", stops,
+                     "strategy", strategy_names[draft->strategy], "draft", json_name(draft_name(draft, &r->draft)),
+                     "draft_max", draft->length >= 0 ? json_integer(draft->length) : json_null(), "batch",
                      draft->batch > 0 ? json_integer(draft->batch) : json_null(), "chat", r->chats, "policy",
                      policy_names[r->options->governor.policy], "governor",
                      json_governor_settings(&r->options->governor));

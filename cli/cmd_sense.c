@@ -88,7 +88,7 @@ static void print_document(const sensing *s, const sense_result *r) {
     const sereno_sensor_stats *t = &r->stats;
     json_object_set_new(document, "draft", json_name(draft_name(&a->draft, &s->draft)));
     json_object_set_new(document, "batch", json_integer(a->batch));
-    json_object_set_new(document, "seed", json_integer((json_int_t)a->seed));
+    json_object_set_new(document, "seed", json_seed(a->seed));
     json_object_set_new(document, "calibrated", json_boolean(s->calibration));
     json_object_set_new(document, "foreground", json_string(foreground_names[a->foreground]));
     json_object_set_new(document, "foreground_cpu",

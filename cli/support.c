@@ -1,6 +1,7 @@
 #include "support.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -162,6 +163,10 @@ json_t *json_float(float value) {
     char text[32];
     number_format(text, sizeof text, "%.7g", (double)value);
     return json_number(number_parse(text, NULL));
+}
+
+json_t *json_seed(uint64_t seed) {
+    return json_sprintf("%" PRIu64, seed);
 }
 
 int finish_output(const diagnostics *d, int code) {

@@ -90,6 +90,8 @@ static inline double share_of(double part, double whole) {
 json_t *json_number(double value);
 /* A setting as it was given: 0.7 and not 0.699999988. */
 json_t *json_float(float value);
+/* A seed, as text: JSON numbers do not hold 64 bits everywhere. */
+json_t *json_seed(uint64_t seed);
 /* Names of plans and of what subgraphs do, by sereno_plan_kind and sereno_subgraph_kind. */
 extern const char *const plan_names[], *const subgraph_names[];
 

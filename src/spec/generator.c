@@ -199,7 +199,6 @@ static int take_token(void *ctx, int32_t token, sereno_error *err) {
     if (!status) status = sereno_detokenize(tokenizer, &p->detokenizer, token, &p->fresh, err);
     if (!status && p->fresh.size > 0) status = emit(p, p->fresh.data, p->fresh.size, false, err);
     if (status) return status;
-    if (p->stopped) p->out->finish = SERENO_FINISH_STOP;
     return p->stopped || p->g->sequence.remaining == 1 ? COMMIT_LAST : COMMIT_GO_ON;
 }
 

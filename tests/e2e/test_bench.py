@@ -351,8 +351,8 @@ class Reaction(Bench):
         self.assertEqual((d["hints"], d["period_ms"], d["draft"]), (False, 20, "self:int4"))
 
     def test_conditions(self):
-        d = self.reaction("--gov", "burst_on=0.5", "--policy", "balanced", "-s", 7)
-        self.assertEqual((d["policy"], d["governor_settings"], d["seed"]), ("balanced", {"burst_on": 0.5}, 7))
+        d = self.reaction("--gov", "burst_on=0.5", "--policy", "balanced", "-s", 2**64 - 1)
+        self.assertEqual((d["policy"], d["governor_settings"], d["seed"]), ("balanced", {"burst_on": 0.5}, str(2**64 - 1)))
         self.assertEqual(d["environment"]["sched"], "normal")
         if d["foreground_cpu"] is not None:
             self.assertNotIn(str(d["foreground_cpu"]), d["environment"]["cpus"].split(","))

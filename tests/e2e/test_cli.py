@@ -1098,7 +1098,8 @@ class Sensing(Case):
 
     def test_what_was_calibrated_is_used(self):
         cache = self.folder()
-        self.assertIs(self.document(self.sense(cache, "-t", 1, "--json").out)["calibrated"], False)
+        document = self.document(self.sense(cache, "-t", 1, "--json", "-s", 2**64 - 1).out)
+        self.assertEqual((document["calibrated"], document["seed"]), (False, str(2**64 - 1)))
         document = self.document(self.calibrate(cache, "-t", 1, "--json").out)
         self.assertTrue(document["path"].startswith(f"{cache}/sereno/calibration/"))
         self.assertTrue(os.path.exists(document["path"]))

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "rng.h"
+#include "scripted_engine.h"
 #include "support.h"
 
 #ifdef SERENO_SLOW_BUILD
@@ -333,6 +334,242 @@ static void test_one_clock(void **state) {
     sereno_model_close(&model);
 }
 
+/* ---- Over a scripted engine, in made-up time ---- */
+
+typedef struct scripted_fixture {
+    uint64_t now_ns;
+    sereno_clock clock;
+    scripted_engine engine;
+    sereno_model *model; /* of which only the tokenizer is used */
+    sereno_generator *generator;
+    /* What happened. */
+    int32_t n_tokens;
+    uint64_t gap_ns;
+    int32_t done, total, n_prefills;
+    sereno_event events[64];
+    int32_t n_events, prefill_batch;
+} scripted_fixture;
+
+static scripted_fixture *open_scripted(const sereno_speculation *speculation) {
+    scripted_fixture *f = calloc(1, sizeof *f);
+    assert_non_null(f);
+    f->clock = scripted_clock(&f->now_ns);
+    f->engine = scripted_engine_of(&f->clock, 10000, 0);
+    f->model = open_random_model("tiny", "q4_1");
+    assert_ok(
+        sereno_generator_open(&f->engine.base, sereno_model_tokenizer(f->model), 1, speculation, &f->generator, err));
+    return f;
+}
+
+static void close_scripted(scripted_fixture *f) {
+    sereno_generator_close(&f->generator);
+    sereno_model_close(&f->model);
+    free(f);
+}
+
+/* The gap after the n-th token is n times as long, passes being short. */
+static void on_timed_token(void *ctx, int32_t token) {
+    scripted_fixture *f = ctx;
+    (void)token;
+    f->now_ns += f->gap_ns * (uint64_t)++f->n_tokens;
+}
+
+static void on_prefill(void *ctx, int32_t done, int32_t total) {
+    scripted_fixture *f = ctx;
+    assert_true(done > f->done || f->n_prefills == 0);
+    f->done = done;
+    f->total = total;
+    f->n_prefills++;
+}
+
+static sereno_request scripted_request(scripted_fixture *f, rng *r, int32_t *prompt, int32_t n) {
+    for (int32_t i = 0; i < n; i++) {
+        prompt[i] = scripted_word(r);
+    }
+    return (sereno_request){.prompt = prompt,
+                            .n_prompt = n,
+                            .max_tokens = 101,
+                            .sampler = {.temperature = 1, .top_p = 1, .seed = rng_u64(r)},
+                            .clock = &f->clock,
+                            .on_token = on_timed_token,
+                            .on_prefill = on_prefill,
+                            .ctx = f};
+}
+
+static double ms_of(uint64_t ns) {
+    return (double)ns / 1e6;
+}
+
+static void assert_about(double ms, double wanted) {
+    if (ms < 0.97 * wanted || ms > 1.03 * wanted) fail_msg("%g ms instead of %g", ms, wanted);
+}
+
+/* The first request computes its prompt in two passes, the second only the last token; all else is alike. */
+static void test_timings(void **state) {
+    (void)state;
+    enum { N = SERENO_PREFILL_BATCH_MAX + 20 };
+    rng r = {test_seed()};
+    scripted_fixture *f = open_scripted(NULL);
+    int32_t prompt[N];
+    sereno_request request = scripted_request(f, &r, prompt, N);
+    for (int again = 0; again < 2; again++) {
+        sereno_generation g;
+        uint64_t start = f->now_ns, busy = f->engine.busy_ns;
+        int32_t passes = f->engine.n_passes;
+        f->n_tokens = f->n_prefills = 0;
+        f->gap_ns = again ? 3000000 : 1000000; /* times of a request are its own */
+        assert_ok(sereno_generate(f->generator, &request, &g, err));
+        assert_int_equal(g.tokens.n, 101);
+        assert_int_equal(g.n_prefilled, again ? 1 : N);
+        assert_int_equal(f->n_prefills, again ? 1 : 2);
+        assert_true(f->done == g.n_prefilled && f->total == g.n_prefilled);
+        assert_int_equal(g.speculation.passes, 100);
+        assert_int_equal(g.speculation.passes_of[0], 100);
+        assert_int_equal(g.speculation.sleep_ns, 0);
+        assert_int_equal(f->engine.n_passes - passes, f->n_prefills + 100);
+        uint64_t prefill_ns = f->engine.busy_ns - busy - g.speculation.verify_ns[0];
+        assert_float_equal(g.prefill_ms, ms_of(prefill_ns), 1e-9);
+        assert_float_equal(g.ttft_ms, g.prefill_ms, 1e-9);
+        /* The callback takes its time after the last token too. */
+        assert_float_equal(g.decode_ms, ms_of(f->now_ns - start - prefill_ns - 101 * f->gap_ns), 1e-6);
+        assert_about(g.itl_ms.p50, ms_of(50 * f->gap_ns));
+        assert_about(g.itl_ms.p95, ms_of(95 * f->gap_ns));
+        assert_about(g.itl_ms.p99, ms_of(99 * f->gap_ns));
+        sereno_generation_free(&g);
+    }
+    close_scripted(f);
+}
+
+static void govern_scripted(void *ctx, sereno_event *event, const sereno_boundary *b, sereno_decision *decision) {
+    scripted_fixture *f = ctx;
+    (void)b;
+    decision->prefill_batch = f->prefill_batch;
+    decision->bounds.batch_min = 8;
+    if (event->kind != SERENO_EVENT_SUBGRAPH && f->n_events < 64) f->events[f->n_events++] = *event;
+}
+
+/* Who governs is told of a request from its beginning to its end, and what it said ends with it. */
+static void test_who_governs_is_told_of_requests(void **state) {
+    (void)state;
+    enum { N = 100, BATCH = 30, TOKENS = 3 };
+    rng r = {test_seed()};
+    scripted_fixture *f = open_scripted(NULL);
+    int32_t prompt[N];
+    sereno_request request = scripted_request(f, &r, prompt, N);
+    sereno_generation g;
+    request.max_tokens = TOKENS;
+    request.governing = (sereno_governing){govern_scripted, f};
+    f->prefill_batch = BATCH;
+    assert_ok(sereno_generate(f->generator, &request, &g, err));
+    assert_int_equal(g.speculation.padded, 0); /* plain decoding is one token a pass whoever governs */
+    sereno_generation_free(&g);
+    const struct {
+        sereno_event_kind kind;
+        int32_t tokens;
+    } wanted[] = {
+        {SERENO_EVENT_BEGIN, 0},       {SERENO_EVENT_PREFILL, BATCH}, {SERENO_EVENT_PREFILL, BATCH},
+        {SERENO_EVENT_PREFILL, BATCH}, {SERENO_EVENT_PREFILL, 10},    {SERENO_EVENT_TOKENS, 1},
+        {SERENO_EVENT_PASS, 0},        {SERENO_EVENT_TOKENS, 1},      {SERENO_EVENT_PASS, 0},
+        {SERENO_EVENT_TOKENS, 1},      {SERENO_EVENT_END, 0},
+    };
+    assert_int_equal(f->n_events, sizeof wanted / sizeof *wanted);
+    for (int32_t i = 0; i < f->n_events; i++) {
+        assert_int_equal(f->events[i].kind, wanted[i].kind);
+        assert_int_equal(f->events[i].tokens, wanted[i].tokens);
+    }
+    /* The next is governed by nobody. */
+    prompt[0] = prompt[0] == 100 ? 101 : 100;
+    request.governing = (sereno_governing){0};
+    f->n_prefills = 0;
+    assert_ok(sereno_generate(f->generator, &request, &g, err));
+    assert_int_equal(f->n_prefills, 1);
+    sereno_generation_free(&g);
+    close_scripted(f);
+}
+
+/* A text ends by the model's own token or by its length, and it is said which. */
+static void test_what_ended_it(void **state) {
+    (void)state;
+    rng r = {test_seed()};
+    int n_ended = 0;
+    for (int trial = 0; trial < 20; trial++) {
+        scripted_fixture *f = open_scripted(NULL);
+        int32_t prompt[5];
+        sereno_request request = scripted_request(f, &r, prompt, 5);
+        sereno_generation g;
+        f->engine.end_token = trial % 2 ? sereno_tokenizer_eos(sereno_model_tokenizer(f->model)) : 0;
+        request.max_tokens = 40;
+        assert_ok(sereno_generate(f->generator, &request, &g, err));
+        assert_int_equal(g.ended_by_token, g.tokens.n < 40);
+        assert_int_equal(g.finish, g.ended_by_token ? SERENO_FINISH_STOP : SERENO_FINISH_LENGTH);
+        assert_true(f->engine.end_token || !g.ended_by_token);
+        n_ended += g.ended_by_token;
+        sereno_generation_free(&g);
+        close_scripted(f);
+    }
+    assert_true(n_ended > 0);
+}
+
+/* N-grams from the whole prompt, and of no other request: as often right as those of a generator that is new. */
+static void test_ngrams_are_the_requests_own(void **state) {
+    (void)state;
+    enum { N = 120 };
+    rng r = {test_seed()};
+    sereno_speculation s = sereno_speculation_defaults();
+    s.bounds.batch_min = s.bounds.batch_max = 8; /* times do not count */
+    scripted_fixture *used = open_scripted(&s);
+    int32_t prompt[N];
+    for (int trial = 0; trial < 10; trial++) {
+        scripted_fixture *fresh = open_scripted(&s);
+        sereno_generation a, b;
+        sereno_request request = scripted_request(used, &r, prompt, N);
+        request.sampler.temperature = trial % 2 ? 0.5f : 0;
+        if (trial > 0) prompt[0] = 100; /* some begin alike */
+        request.on_token = NULL;
+        request.on_prefill = NULL;
+        assert_ok(sereno_generate(used->generator, &request, &a, err));
+        assert_ok(sereno_generate(fresh->generator, &request, &b, err));
+        assert_same(&a, &b);
+        assert_memory_equal(a.speculation.tried_at, b.speculation.tried_at, sizeof a.speculation.tried_at);
+        assert_memory_equal(a.speculation.accepted_at, b.speculation.accepted_at, sizeof a.speculation.accepted_at);
+        assert_int_equal(a.speculation.passes, b.speculation.passes);
+        assert_int_equal(a.speculation.verified_ngram, b.speculation.verified_ngram);
+        sereno_generation_free(&a);
+        sereno_generation_free(&b);
+        close_scripted(fresh);
+    }
+    close_scripted(used);
+}
+
+/* Where the answer begins with the prompt's last word but one, what follows it is the prompt's last. */
+static void test_the_end_of_the_prompt_is_learned(void **state) {
+    (void)state;
+    enum { N = 8 };
+    rng r = {test_seed()};
+    sereno_speculation s = sereno_speculation_defaults();
+    s.bounds.batch_min = s.bounds.batch_max = 8;
+    int32_t prompt[N];
+    int n_found = 0;
+    for (int trial = 0; trial < 3000 && n_found < 5; trial++) {
+        scripted_fixture *f = open_scripted(&s);
+        sereno_request request = scripted_request(f, &r, prompt, N);
+        sereno_generation g;
+        for (int32_t i = 0; i < N - 2; i++) {
+            prompt[i] = 200 + i; /* nothing that comes again */
+        }
+        request.sampler.temperature = 0;
+        request.max_tokens = 3;
+        assert_ok(sereno_generate(f->generator, &request, &g, err));
+        if (prompt[N - 2] != prompt[N - 1] && g.tokens.ids[0] == prompt[N - 2]) {
+            assert_true(g.speculation.tried_at[0] > 0);
+            n_found++;
+        }
+        sereno_generation_free(&g);
+        close_scripted(f);
+    }
+    assert_true(n_found > 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_text_is_a_pure_function),
@@ -342,6 +579,11 @@ int main(void) {
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_one_damaged_logit),
         cmocka_unit_test(test_one_clock),
+        cmocka_unit_test(test_timings),
+        cmocka_unit_test(test_who_governs_is_told_of_requests),
+        cmocka_unit_test(test_what_ended_it),
+        cmocka_unit_test(test_ngrams_are_the_requests_own),
+        cmocka_unit_test(test_the_end_of_the_prompt_is_learned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

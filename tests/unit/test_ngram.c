@@ -1,3 +1,4 @@
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -164,6 +165,30 @@ static const struct switch_row {
      {{3, NGRAM_OUTPUT, 2, {2, 3}}, {8000, NGRAM_OUTPUT, 2, {8, 9}}, {1, NGRAM_OUTPUT, 2, {2, 4}}},
      {1, 2},
      4,
+     3},
+    {"decay: what comes back after long begins anew",
+     offsetof(sereno_ngram_options, decay),
+     {{3, NGRAM_OUTPUT, 2, {2, 3}},
+      {8000, NGRAM_OUTPUT, 2, {8, 9}},
+      {1, NGRAM_OUTPUT, 2, {2, 3}},
+      {2, NGRAM_OUTPUT, 2, {2, 4}}},
+     {1, 2},
+     4,
+     3},
+    {"decay: what is older than all weighs nothing",
+     offsetof(sereno_ngram_options, decay),
+     {{3, NGRAM_OUTPUT, 2, {2, 3}}, {17000, NGRAM_OUTPUT, 2, {8, 9}}},
+     {1, 2},
+     0,
+     3},
+    {"evict: what has just been right stays",
+     offsetof(sereno_ngram_options, evict),
+     {{1, NGRAM_OUTPUT, 2, {2, 3}},
+      {4, NGRAM_OUTPUT, 1, {MISS}},
+      {8000, NGRAM_OUTPUT, 2, {8, 9}},
+      {1, NGRAM_OUTPUT, 1, {HIT}}},
+     {1, 2},
+     3,
      3},
     {"longest_first: a long match against a frequent one",
      offsetof(sereno_ngram_options, longest_first),
@@ -377,6 +402,107 @@ static void test_full_bucket(void **state) {
     ngram_close(&c);
 }
 
+static bool is_known(const ngram_cache *c, int32_t context, int32_t token) {
+    found f = look_up(c, &context, 1);
+    for (int32_t i = 0; i < f.n; i++) {
+        if (f.match[i].token == token) return true;
+    }
+    return false;
+}
+
+/* Of continuations that weigh the same, the one that has missed goes first, and the one that has hit stays. */
+static void test_full_bucket_forgets_what_missed(void **state) {
+    (void)state;
+    enum { CONTEXT = 7, FIRST = 100, MISSED = 103, HIT_ONCE = 105 };
+    ngram_cache *c = open_cache(NULL);
+    for (int32_t i = 0; i < NGRAM_CONTINUATIONS_MAX; i++) {
+        ngram_learn(c, NGRAM_OUTPUT, (int32_t[]){CONTEXT, FIRST + i}, 2);
+    }
+    found f = look_up(c, (int32_t[]){CONTEXT}, 1);
+    assert_int_equal(f.n, NGRAM_CONTINUATIONS_MAX);
+    for (int32_t i = 0; i < f.n; i++) {
+        if (f.match[i].token == MISSED) ngram_judge(c, &f.match[i], false);
+        if (f.match[i].token == HIT_ONCE) ngram_judge(c, &f.match[i], true);
+    }
+    assert_true(is_known(c, CONTEXT, MISSED));
+    for (int32_t i = 0; i < 20; i++) {
+        ngram_learn(c, NGRAM_OUTPUT, (int32_t[]){CONTEXT, 200 + i}, 2);
+        assert_false(is_known(c, CONTEXT, MISSED));
+        assert_true(is_known(c, CONTEXT, HIT_ONCE));
+    }
+    ngram_close(&c);
+}
+
+/* What weighed most, but long ago, goes before what weighs something now. */
+static void test_full_bucket_forgets_what_is_old(void **state) {
+    (void)state;
+    enum { CONTEXT = 7, OLD = 100 };
+    ngram_cache *c = open_cache(NULL);
+    for (int i = 0; i < 3; i++) {
+        ngram_learn(c, NGRAM_OUTPUT, (int32_t[]){CONTEXT, OLD}, 2);
+    }
+    for (int i = 0; i < 8000; i++) {
+        ngram_learn(c, NGRAM_OUTPUT, (int32_t[]){8, 9}, 2);
+    }
+    for (int32_t i = 1; i <= NGRAM_CONTINUATIONS_MAX; i++) {
+        assert_true(is_known(c, CONTEXT, OLD));
+        ngram_learn(c, NGRAM_OUTPUT, (int32_t[]){CONTEXT, OLD + i}, 2);
+    }
+    for (int32_t i = 0; i <= NGRAM_CONTINUATIONS_MAX; i++) {
+        assert_int_equal(is_known(c, CONTEXT, OLD + i), i > 0);
+    }
+    ngram_close(&c);
+}
+
+/* Judges the best match of a context some times; returns its probability after that. */
+static float judged(ngram_cache *c, const int32_t *context, int32_t n, bool hit, int times) {
+    for (int i = 0; i < times; i++) {
+        found f = look_up(c, context, n);
+        ngram_judge(c, &f.match[0], hit);
+    }
+    return look_up(c, context, n).match[0].p;
+}
+
+/* Verdicts of long ago fade: however often it was right once, in the end it is as if it had only been wrong. */
+static void test_old_verdicts_fade(void **state) {
+    (void)state;
+    sereno_ngram_options o = sereno_speculation_defaults().ngram;
+    o.evict = false;
+    for (int hit = 0; hit < 2; hit++) {
+        ngram_cache *c = open_cache(&o);
+        const int32_t once[] = {1, 2}, never[] = {3, 4};
+        ngram_learn(c, NGRAM_OUTPUT, once, 2);
+        ngram_learn(c, NGRAM_OUTPUT, never, 2);
+        judged(c, once, 1, !hit, 20);
+        judged(c, once, 1, hit, 60);
+        float p = judged(c, never, 1, hit, 60);
+        assert_true(p == judged(c, once, 1, hit, 0));
+        ngram_close(&c);
+    }
+}
+
+static double log_odds(float p) {
+    return log((double)p / (1 - (double)p));
+}
+
+/* A verdict moves what was not judged too, most of all n-grams of the same order. */
+static void test_verdicts_are_of_their_order(void **state) {
+    (void)state;
+    for (int hit = 0; hit < 2; hit++) {
+        ngram_cache *c = open_cache(NULL);
+        const int32_t tokens[] = {1, 2, 3}, same[] = {4, 5, 6}, other[] = {7, 8};
+        ngram_learn(c, NGRAM_OUTPUT, tokens, 3);
+        ngram_learn(c, NGRAM_OUTPUT, same, 3);
+        ngram_learn(c, NGRAM_OUTPUT, other, 2);
+        double before = log_odds(judged(c, same, 2, hit, 0)), before_other = log_odds(judged(c, other, 1, hit, 0));
+        judged(c, tokens, 2, hit, 3);
+        double moved = log_odds(judged(c, same, 2, hit, 0)) - before;
+        double moved_other = log_odds(judged(c, other, 1, hit, 0)) - before_other;
+        assert_true(hit ? moved > moved_other && moved_other > 0 : moved < moved_other && moved_other < 0);
+        ngram_close(&c);
+    }
+}
+
 /* Every hit raises the probability, every miss lowers it, and either stays one, however many there are. */
 static void test_probability_follows_judgement(void **state) {
     (void)state;
@@ -437,6 +563,10 @@ int main(void) {
         cmocka_unit_test(test_stale_matches),
         cmocka_unit_test(test_memory_is_bounded),
         cmocka_unit_test(test_full_bucket),
+        cmocka_unit_test(test_full_bucket_forgets_what_missed),
+        cmocka_unit_test(test_full_bucket_forgets_what_is_old),
+        cmocka_unit_test(test_old_verdicts_fade),
+        cmocka_unit_test(test_verdicts_are_of_their_order),
         cmocka_unit_test(test_probability_follows_judgement),
         cmocka_unit_test(test_probability_follows_evidence),
     };

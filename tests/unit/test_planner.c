@@ -10,7 +10,7 @@
 typedef struct timed_engine {
     sereno_engine base;
     sereno_engine_info info;
-    double first_us, next_us;
+    double first_us, next_us, context_us; /* the last for each token of the context beyond 100 */
 } timed_engine;
 
 static const sereno_engine_info *timed_info(const sereno_engine *e) {
@@ -21,7 +21,7 @@ static double timed_pass_us(const sereno_engine *e, int32_t n_tokens, int32_t co
     const timed_engine *t = (const timed_engine *)(const void *)e;
     assert_in_range(n_tokens, 1, SERENO_PREFILL_BATCH_MAX); /* what the contract allows to ask for */
     assert_true(context >= 1);
-    return t->first_us + t->next_us * (n_tokens - 1);
+    return t->first_us + t->next_us * (n_tokens - 1) + (context > 100 ? t->context_us * (context - 100) : 0);
 }
 
 static const sereno_engine_ops timed_ops = {.info = timed_info, .pass_us = timed_pass_us};
@@ -127,12 +127,134 @@ static void test_classes_of_leads(void **state) {
     }
 }
 
+static void assert_rates(const planner *p, const planner *before, bool first, bool second) {
+    for (int32_t lead = 0; lead < PLANNER_LEADS; lead++) {
+        bool here = lead == 5;
+        assert_int_equal(planner_first_q(p, lead) != planner_first_q(before, lead), here && first);
+        assert_int_equal(planner_second_q(p, lead) != planner_second_q(before, lead), here && second);
+    }
+}
+
+/* The second choice is on trial where the first was wrong and there was a second; of one lead, and both ways. */
+static void test_choices_on_trial(void **state) {
+    (void)state;
+    timed_engine target = make_engine(100, 2), draft = make_engine(10, 2);
+    planner before, p;
+    planner_init(&before, &target.base, &draft.base);
+    for (int i = 0; i < 8; i++) {
+        bool first = i & 1, has_second = i & 2, second = i & 4;
+        p = before;
+        planner_saw_choice(&p, 5, 1, first, has_second, second);
+        assert_rates(&p, &before, true, !first && has_second);
+        assert_int_equal(planner_first_q(&p, 5) > planner_first_q(&before, 5), first);
+        if (!first && has_second) assert_int_equal(planner_second_q(&p, 5) > planner_second_q(&before, 5), second);
+    }
+}
+
+/* What a pass of a batch is expected to take, after some that took so much. */
+static double expected_after(int n, double us, int32_t batch) {
+    timed_engine target = make_engine(100, 2);
+    planner p;
+    planner_init(&p, &target.base, NULL);
+    for (int i = 0; i < n; i++) {
+        planner_saw_pass(&p, &p.target, 4, 100, us);
+    }
+    planner_begin_step(&p, 100);
+    return p.verify_us[batch];
+}
+
+/* One pass that was held up says little, and one that was fast more; what lasts is believed, of other batches too. */
+static void test_times_rise_slowly(void **state) {
+    (void)state;
+    for (int32_t batch = 1; batch <= SERENO_VERIFY_BATCH_MAX; batch *= 2) {
+        double usual = expected_after(0, 0, batch), late = expected_after(1, 1e6, batch);
+        double fast = expected_after(1, 50, batch), nothing = expected_after(1, 1e-300, batch);
+        assert_true(late > usual && late < 1.1 * usual);
+        assert_true(fast < usual && usual / fast > late / usual);
+        assert_true(nothing > 0.5 * usual);
+        assert_true(expected_after(200, 200, batch) > 1.5 * usual);
+    }
+    assert_float_equal(expected_after(200, 200, 4), 200, 1);
+    /* The others go along, though not all the way. */
+    for (double us = 50; us <= 200; us *= 4) {
+        double seen = expected_after(1, us, 4) / expected_after(0, 0, 4);
+        double other = expected_after(1, us, 16) / expected_after(0, 0, 16);
+        assert_true(us < 100 ? seen < other && other < 1 : seen > other && other > 1);
+    }
+}
+
+/* A step costs what its passes should take, whatever held them up; what has no expectation counts as it was. */
+static void test_what_a_step_costs(void **state) {
+    (void)state;
+    timed_engine target = make_engine(100, 2), draft = make_engine(10, 1);
+    planner p;
+    planner_init(&p, &target.base, &draft.base);
+    planner_begin_step(&p, 100);
+    planner_saw_abandoned(&p, 12345); /* that step was cancelled */
+    planner_begin_step(&p, 100);
+    planner_saw_pass(&p, &p.target, 1, 100, 1e6);
+    planner_saw_step(&p, 1);
+    assert_float_equal(p.spent_us, 100, 1e-6);
+    planner_begin_step(&p, 100);
+    planner_saw_abandoned(&p, 7);
+    planner_saw_pass(&p, &p.draft, SERENO_VERIFY_BATCH_MAX + 1, 100, 50);
+    planner_saw_step(&p, 1);
+    assert_float_equal(p.spent_us, 157, 1e-6);
+    assert_true(p.recent_us > 150 && p.recent_us <= 157 && p.recent_tokens > 1.9 && p.recent_tokens <= 2);
+}
+
+/* Expected times go with the context, to and fro. */
+static void test_times_of_contexts(void **state) {
+    (void)state;
+    timed_engine target = make_engine(100, 2), draft = make_engine(10, 1);
+    const int32_t contexts[] = {100, 2000, 150, 5000};
+    planner p;
+    target.context_us = draft.context_us = 1;
+    planner_init(&p, &target.base, &draft.base);
+    for (size_t i = 0; i < sizeof contexts / sizeof *contexts; i++) {
+        planner_begin_step(&p, contexts[i]);
+        assert_float_equal(p.verify_us[1], contexts[i], 64);
+        assert_float_equal(p.draft_us, contexts[i] - 90, 64);
+    }
+}
+
 static void test_index_of_batches(void **state) {
     (void)state;
     for (int32_t n = 1; n <= SERENO_VERIFY_BATCH_MAX; n++) {
         int32_t i = planner_batch_index(n);
         assert_in_range(i, 0, SERENO_BATCHES - 1);
         assert_true(1 << i >= n && (i == 0 || 1 << (i - 1) < n));
+    }
+}
+
+/* By default all n-grams do is on. Options that could not be kept are refused, and the one that is wrong is named. */
+static void test_options(void **state) {
+    (void)state;
+    static const struct {
+        sereno_bounds b;
+        const char *part; /* NULL: allowed */
+    } cases[] = {
+        {{.draft_max = SERENO_DRAFT_MAX, .batch_min = 1, .batch_max = 32}, NULL},
+        {{.draft_min = 3, .draft_max = 3, .batch_min = 8, .batch_max = 8}, NULL},
+        {{.draft_max = SERENO_DRAFT_MAX + 1, .batch_min = 1, .batch_max = 32}, "the longest draft"},
+        {{.draft_min = 4, .draft_max = 3, .batch_min = 1, .batch_max = 32}, "the shortest draft"},
+        {{.draft_min = -1, .draft_max = 3, .batch_min = 1, .batch_max = 32}, "the shortest draft"},
+        {{.batch_min = 1, .batch_max = 12}, "the largest batch is 12"},
+        {{.batch_min = 1, .batch_max = 64}, "the largest batch is 64"},
+        {{.batch_min = 0, .batch_max = 8}, "the smallest batch is 0"},
+        {{.batch_min = 3, .batch_max = 8}, "the smallest batch is 3"},
+        {{.batch_min = 16, .batch_max = 8}, "the smallest batch is 16"},
+    };
+    const sereno_ngram_options n = sereno_speculation_defaults().ngram;
+    assert_true(n.from_prompt && n.from_rejected && n.trust && n.evict && n.decay && n.longest_first);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        sereno_speculation s = sereno_speculation_defaults();
+        sereno_error error = {0};
+        s.bounds = cases[i].b;
+        assert_int_equal(sereno_speculation_check(&s, &error), cases[i].part ? SERENO_ERR_INVALID : SERENO_OK);
+        if (cases[i].part && !strstr(error.message, cases[i].part)) {
+            fail_msg("'%s' lacks '%s'", error.message, cases[i].part);
+        }
     }
 }
 
@@ -200,6 +322,28 @@ static void test_places_that_are_padded_are_filled(void **state) {
     assert_int_equal(planner_batch(&plan, 9, p, 9, &b), 9);
 }
 
+/* What costs as much as it is likely to bring is left, and the more so the faster it has gone of late. */
+static void test_what_hardly_pays_is_left(void **state) {
+    (void)state;
+    timed_engine target = make_engine(100, 10); /* a further token costs a tenth of one */
+    planner p;
+    planner_init(&p, &target.base, NULL);
+    planner_begin_step(&p, 100);
+    assert_int_equal(planner_batch(&p, 1, (const float[]){0.101f}, 1, &widest), 1);
+    assert_int_equal(planner_batch(&p, 1, (const float[]){0.2f}, 1, &widest), 2);
+    /* Four sequences make four times as much of their time, so it is dearer. */
+    assert_int_equal(planner_batch(&p, 4, (const float[]){0.3f}, 1, &widest), 4);
+    assert_int_equal(planner_batch(&p, 4, (const float[]){0.5f}, 1, &widest), 5);
+    for (int i = 0; i < 500; i++) {
+        planner_begin_step(&p, 100);
+        planner_saw_pass(&p, &p.target, 8, 100, 170);
+        planner_saw_step(&p, 8);
+    }
+    planner_begin_step(&p, 100);
+    assert_int_equal(planner_batch(&p, 1, (const float[]){0.2f}, 1, &widest), 1);
+    assert_int_equal(planner_batch(&p, 1, (const float[]){0.8f}, 1, &widest), 2);
+}
+
 /* Without a time to go by nothing is verified on suspicion. */
 static void test_times_that_are_no_numbers(void **state) {
     (void)state;
@@ -226,6 +370,7 @@ typedef struct simulation {
     bool own_cache; /* the draft falls behind while it waits */
     int32_t behind;
     double caught_up_us, verified_us; /* time spent on what it missed; of the target */
+    double drafted_us;                /* of the draft, what it missed too */
 } simulation;
 
 static simulation *start(double draft_us) {
@@ -257,6 +402,7 @@ static int32_t step(simulation *s, bool right) {
         double us = timed_passes_us(&s->draft, at.behind);
         planner_saw_pass(p, &p->draft, at.behind, at.context, us);
         if (at.behind > 2) s->caught_up_us += us;
+        s->drafted_us += us;
         at.behind = 1;
         at.p[at.drafted] = probabilities[at.drafted] = (at.drafted > 0 ? at.p[at.drafted - 1] : 1) * q;
         at.drafted++;
@@ -336,7 +482,6 @@ static void test_a_draft_comes_back(void **state) {
     }
 }
 
-/* A pass that took no time, or a clock that failed, is not remembered for good. */
 /* One that must read what it missed is tried again too, and what it reads in vain stays a small part of all. */
 static void test_a_draft_behind_comes_back(void **state) {
     (void)state;
@@ -357,6 +502,23 @@ static void test_a_draft_behind_comes_back(void **state) {
     }
 }
 
+/* However dear it is to read what was missed, over all trials it is 2 % of the time, that to come included. */
+static void test_trials_are_paid_for(void **state) {
+    (void)state;
+    for (double draft_us = 20; draft_us <= 320; draft_us *= 2) {
+        simulation *s = start(draft_us);
+        s->own_cache = true;
+        for (int32_t i = 0; i < 20000; i++) {
+            step(s, false);
+        }
+        const double to_come_us = 1000 * 100;
+        assert_true(s->caught_up_us <= 0.02 * (s->verified_us + s->drafted_us + to_come_us));
+        print_message("drafts of %g us: %.2f %% of the time\n", draft_us,
+                      100 * s->caught_up_us / (s->verified_us + s->drafted_us));
+    }
+}
+
+/* A pass that took no time, or a clock that failed, is not remembered for good. */
 static void test_bad_times_are_forgotten(void **state) {
     (void)state;
     const double odd[] = {NAN, INFINITY, -INFINITY, 0, -5};
@@ -389,6 +551,78 @@ static void test_a_draft_that_is_far_behind(void **state) {
     }
 }
 
+/* A draft replaces what n-grams know for nothing, and what comes after its tokens hangs on them. */
+static void test_ngrams_that_carry_need_no_draft(void **state) {
+    (void)state;
+    timed_engine target = make_engine(100, 2), draft = make_engine(10, 1);
+    for (int knows = 0; knows < 2; knows++) {
+        draft_state s = make_state(0, 1);
+        planner p;
+        planner_init(&p, &target.base, &draft.base);
+        p.trial_steps = 0;
+        float reach = 1;
+        for (int32_t i = 0; i < PLANNER_DEPTHS && knows; i++) {
+            s.ngram_p[i] = reach *= 0.9f;
+        }
+        planner_begin_step(&p, s.context);
+        assert_int_equal(planner_draft_more(&p, &s, &widest), !knows);
+    }
+}
+
+/* Steps without a draft that is too dear until it is tried. */
+static int32_t steps_until_tried(planner *p) {
+    draft_state s = make_state(0, 1);
+    for (int32_t n = 0;; n++) {
+        planner_begin_step(p, s.context);
+        if (planner_draft_more(p, &s, &widest)) return n;
+        planner_saw_pass(p, &p->target, 1, s.context, 100);
+        planner_saw_step(p, 1);
+    }
+}
+
+/* However long it was given up, once a draft has paid again, it is tried again as soon as at first. */
+static void test_patience_comes_back(void **state) {
+    (void)state;
+    timed_engine target = make_engine(100, 2), draft = make_engine(10000, 1);
+    draft_state s = make_state(0, 1);
+    planner p;
+    planner_init(&p, &target.base, &draft.base);
+    p.trial_steps = 0;
+    int32_t at_first = steps_until_tried(&p), later = at_first;
+    for (int i = 0; i < 10; i++) {
+        p.trial_steps = 0; /* each in vain */
+        later = steps_until_tried(&p);
+    }
+    assert_true(later > 10 * at_first);
+    p.trial_steps = 0;
+    for (int32_t i = 0; i < at_first / 2; i++) {
+        planner_begin_step(&p, s.context);
+        assert_false(planner_draft_more(&p, &s, &widest));
+    }
+    draft.first_us = 1;
+    planner_begin_step(&p, s.context);
+    assert_true(planner_draft_more(&p, &s, &widest));
+    draft.first_us = 10000;
+    assert_int_equal(steps_until_tried(&p), at_first);
+}
+
+/* When it is tried again, what was seen of its leads long ago counts little. */
+static void test_trials_forget(void **state) {
+    (void)state;
+    simulation *s = start(30);
+    const int32_t lead = planner_lead(2);
+    for (int i = 0; i < 2000; i++) {
+        planner_saw_choice(&s->planner, lead, 1, false, true, false);
+    }
+    float first = planner_first_q(&s->planner, lead), second = planner_second_q(&s->planner, lead);
+    while (step(s, false) > 0) continue;
+    while (step(s, false) == 0) continue;
+    planner_saw_choice(&s->planner, lead, 1, false, true, true);
+    planner_saw_choice(&s->planner, lead, 1, true, false, false);
+    assert_true(planner_first_q(&s->planner, lead) > first + 0.08f);
+    assert_true(planner_second_q(&s->planner, lead) > second + 0.08f);
+}
+
 static void test_bounds_win(void **state) {
     (void)state;
     timed_engine target = make_engine(1000, 0), cheap = make_engine(1, 0), dear = make_engine(10000, 0);
@@ -405,9 +639,11 @@ static void test_bounds_win(void **state) {
     assert_false(planner_draft_more(&p, &s, &b));
     s.depth_max = 3;
     assert_false(planner_draft_more(&p, &s, &widest));
-    s = make_state(3, 1);
     planner_init(&p, &target.base, &dear.base);
     planner_begin_step(&p, 100);
+    s = make_state(0, 1);
+    assert_true(planner_draft_more(&p, &s, &widest)); /* at first it is tried in any case */
+    s = make_state(3, 1);
     p.trial_steps = 0;
     assert_false(planner_draft_more(&p, &s, &widest));
     b = widest;
@@ -421,7 +657,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_decisions_lie_within_bounds),
         cmocka_unit_test(test_classes_of_leads),
+        cmocka_unit_test(test_choices_on_trial),
+        cmocka_unit_test(test_times_rise_slowly),
         cmocka_unit_test(test_index_of_batches),
+        cmocka_unit_test(test_options),
         cmocka_unit_test(test_the_batch_is_the_best),
         cmocka_unit_test(test_places_that_are_padded_are_filled),
         cmocka_unit_test(test_times_that_are_no_numbers),
@@ -429,9 +668,16 @@ int main(void) {
         cmocka_unit_test(test_a_draft_that_is_wrong_is_given_up_and_tried_again),
         cmocka_unit_test(test_a_draft_comes_back),
         cmocka_unit_test(test_a_draft_behind_comes_back),
+        cmocka_unit_test(test_trials_are_paid_for),
         cmocka_unit_test(test_bad_times_are_forgotten),
         cmocka_unit_test(test_a_draft_that_is_far_behind),
         cmocka_unit_test(test_bounds_win),
+        cmocka_unit_test(test_what_a_step_costs),
+        cmocka_unit_test(test_times_of_contexts),
+        cmocka_unit_test(test_what_hardly_pays_is_left),
+        cmocka_unit_test(test_ngrams_that_carry_need_no_draft),
+        cmocka_unit_test(test_patience_comes_back),
+        cmocka_unit_test(test_trials_forget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

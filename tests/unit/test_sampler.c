@@ -105,6 +105,28 @@ static void test_distribution(void **state) {
     sereno_candidates_close(&c);
 }
 
+/* Every bit of the seed, and every bit of the position, makes other choices. */
+static void test_all_of_the_seed_counts(void **state) {
+    (void)state;
+    enum { DRAWS = 64 };
+    rng r = {test_seed()};
+    const float logits[VOCAB] = {0};
+    sereno_candidates *c = open_candidates(VOCAB);
+    for (int bit = 0; bit < 64; bit++) {
+        const sereno_sampler s = {.temperature = 1, .top_p = 1, .seed = rng_u64(&r)};
+        sereno_sampler other = s;
+        int n_same = 0, n_same_place = 0;
+        other.seed ^= 1ull << bit;
+        for (int32_t p = 0; p < DRAWS; p++) {
+            int32_t token = sereno_sample(&s, logits, p, c);
+            n_same += sereno_sample(&other, logits, p, c) == token;
+            n_same_place += sereno_sample(&s, logits, p ^ (1 << bit % 31), c) == token;
+        }
+        assert_true(n_same < DRAWS / 2 && n_same_place < DRAWS / 2);
+    }
+    sereno_candidates_close(&c);
+}
+
 static void test_bad_numbers(void **state) {
     (void)state;
     sereno_candidates *c = open_candidates(3);
@@ -136,6 +158,40 @@ static void test_check_names_the_range(void **state) {
     }
     sereno_sampler s = sereno_sampler_defaults();
     assert_ok(sereno_sampler_check(&s, err));
+}
+
+/* What reaches top_p exactly is enough, and what is exactly as likely as min_p asks stays. */
+static void test_ties_at_the_limits(void **state) {
+    (void)state;
+    const float logits[4] = {0, 0, 0, 0};
+    sereno_candidates *c = open_candidates(4);
+    sereno_choice out[4];
+    assert_int_equal(sereno_sample_ranked(&(sereno_sampler){.temperature = 1, .top_p = 0.5f}, logits, 0, c, out, 4), 2);
+    sereno_sampler s = {.temperature = 1, .top_p = 1, .min_p = 1};
+    assert_int_equal(sereno_sample_ranked(&s, logits, 0, c, out, 4), 4);
+    sereno_candidates_close(&c);
+}
+
+/* A token's value is its logit by the temperature, less the first's, and the same noise at every temperature. */
+static void test_values(void **state) {
+    (void)state;
+    const float logits[4] = {0, 3, 1, 2};
+    const float low = 0.5f, high = 2;
+    sereno_candidates *c = open_candidates(4);
+    for (int32_t p = 0; p < 20; p++) {
+        sereno_choice a[4], b[4];
+        sereno_sampler s = {.temperature = low, .top_p = 1, .seed = 7};
+        sereno_sample_ranked(&s, logits, p, c, a, 4);
+        s.temperature = high;
+        sereno_sample_ranked(&s, logits, p, c, b, 4);
+        for (int i = 0; i < 4; i++) {
+            for (int k = 0; k < 4; k++) {
+                float wanted = (logits[a[i].token] - 3) * (1 / low - 1 / high);
+                if (a[i].token == b[k].token) assert_float_equal(a[i].value - b[k].value, wanted, 1e-4);
+            }
+        }
+    }
+    sereno_candidates_close(&c);
 }
 
 static sereno_sampler random_settings(rng *r) {
@@ -238,8 +294,9 @@ static void shaped_logits(rng *r, uint32_t shape, float *logits) {
         for (int k = 0; k < 6; k++) {
             noise += rng_signed_unit(r);
         }
-        const float shapes[] = {3 * noise, 0.01F * noise, 2, 0.001F * (float)i, -0.001F * (float)i,
-                                rng_below(r, 5) ? roundf(4 * noise) / 2 : -INFINITY};
+        const float shapes[] = {
+            3 * noise,         0.01F * noise,      2,
+            0.001F * (float)i, -0.001F * (float)i, rng_below(r, 5) ? roundf(4 * noise) / 2 : -INFINITY};
         logits[i] = shapes[shape];
         if (shape == 5 && !rng_below(r, 50)) logits[i] = rng_below(r, 2) ? NAN : -0.0F;
     }
@@ -314,10 +371,17 @@ static void test_without_sorting(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_greedy),        cmocka_unit_test(test_only_allowed_tokens),
-        cmocka_unit_test(test_distribution),  cmocka_unit_test(test_bad_numbers),
-        cmocka_unit_test(test_ranked),        cmocka_unit_test(test_ranked_is_what_would_be_chosen_next),
-        cmocka_unit_test(test_ranked_greedy), cmocka_unit_test(test_check_names_the_range),
+        cmocka_unit_test(test_greedy),
+        cmocka_unit_test(test_only_allowed_tokens),
+        cmocka_unit_test(test_distribution),
+        cmocka_unit_test(test_bad_numbers),
+        cmocka_unit_test(test_ranked),
+        cmocka_unit_test(test_ranked_is_what_would_be_chosen_next),
+        cmocka_unit_test(test_ranked_greedy),
+        cmocka_unit_test(test_check_names_the_range),
+        cmocka_unit_test(test_all_of_the_seed_counts),
+        cmocka_unit_test(test_ties_at_the_limits),
+        cmocka_unit_test(test_values),
         cmocka_unit_test(test_without_sorting),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

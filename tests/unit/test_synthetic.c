@@ -44,6 +44,20 @@ static void test_draws_are_independent(void **state) {
     assert_share(seeds, 0.25);
 }
 
+static void test_all_of_the_seed_counts(void **state) {
+    (void)state;
+    enum { POSITIONS = 128 };
+    const uint64_t seed = test_seed();
+    for (int bit = 0; bit < 64; bit++) {
+        synthetic_acceptance s = {.seed = seed}, other = {.seed = seed ^ 1ull << bit};
+        int n_same = 0;
+        for (int32_t position = 0; position < POSITIONS; position++) {
+            n_same += synthetic_token(&s, position, 0, 1000) == synthetic_token(&other, position, 0, 1000);
+        }
+        assert_true(n_same < POSITIONS / 4);
+    }
+}
+
 static void test_pure_functions(void **state) {
     (void)state;
     rng r = {test_seed()};
@@ -65,6 +79,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rates),
         cmocka_unit_test(test_draws_are_independent),
+        cmocka_unit_test(test_all_of_the_seed_counts),
         cmocka_unit_test(test_pure_functions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -95,12 +95,11 @@ static void test_streaming_emits_whole_characters(void **state) {
     assert_ok(sereno_detokenize(t, &d, bytes.ids[0], &out, err));
     assert_ok(sereno_detokenize_end(&d, &out, err));
     assert_string_equal(out.data, "\xEF\xBF\xBD");
-    out.size = 0; /* of which nothing is left over for the next stream */
-    for (int i = 0; i < 4; i++) {
-        assert_ok(sereno_detokenize(t, &d, bytes.ids[i], &out, err));
-    }
+    out.size = 0; /* nothing of it is left for what comes next */
     assert_ok(sereno_detokenize_end(&d, &out, err));
-    assert_string_equal(out.data, "\xF0\x9F\x98\x80");
+    assert_int_equal(out.size, 0);
+    assert_ok(sereno_detokenize(t, &d, sereno_token_find(t, "a", 1), &out, err));
+    assert_string_equal(out.data, "a");
     assert_int_equal(sereno_detokenize(t, &d, sereno_tokenizer_size(t), &out, NULL), SERENO_ERR_INVALID);
     sereno_text_free(&out);
     sereno_tokens_free(&bytes);
@@ -316,17 +315,9 @@ static void test_chat_templates(void **state) {
 #undef END
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *text = cases[i].text;
-        gguf_writer *w;
-        char *data;
-        size_t size;
-        FILE *memory = open_memstream(&data, &size);
-        assert_non_null(memory);
-        assert_ok(gguf_writer_open(memory, "chat.gguf", text != NULL, 0, &w, err));
-        if (text) gguf_write_string(w, "tokenizer.chat_template", text);
-        assert_ok(gguf_writer_close(&w, err));
-        fclose(memory);
-        sereno_model model = {0};
-        assert_ok(gguf_parse("chat.gguf", (const uint8_t *)data, size, &model.gguf, err));
+        char copy[128];
+        size_t size = text ? (size_t)snprintf(copy, sizeof copy, "%s", text) : 0;
+        const sereno_model model = {.chat_template = text ? copy : NULL, .chat_template_size = size};
         sereno_chat_template chat = sereno_model_chat(&model);
         const char *system = cases[i].system;
         if (chat.kind != cases[i].kind || chat.default_system_size != strlen(system) ||
@@ -334,8 +325,6 @@ static void test_chat_templates(void **state) {
             fail_msg("case %zu: kind %d, '%.*s'", i, (int)chat.kind, (int)chat.default_system_size,
                      chat.default_system);
         }
-        gguf_close(&model.gguf);
-        free(data);
     }
 }
 
