@@ -240,8 +240,8 @@ static int open_engine(void *ctx, int first, sereno_engine **engine, sereno_erro
     status = sereno_engine_open(model, &e, &c->engine, err);
     for (int i = 0; i < c->strategies.n && !status; i++) {
         if (!background_serves(&c->strategies.list[i], like)) continue;
-        status = strategy_open(&c->strategies.engine, i, machine_timing_folder(&c->a->machine), c->engine, model,
-                               NULL, NULL, err);
+        status = strategy_open(&c->strategies.engine, i, machine_timing_folder(&c->a->machine), c->engine, model, NULL,
+                               NULL, err);
         if (status) err_set(err, status, "strategy '%s': %s", c->strategies.list[i].name, err->message);
     }
     if (!status) status = calibrate_all(c, like, err);

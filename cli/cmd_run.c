@@ -176,6 +176,10 @@ static int load(run *r) {
     note(&r->diag, "%s (%s, %.0f million parameters) loaded in %.0f ms; %s kernels, %d threads, context %d", m->name,
          m->weight_type, (double)m->n_parameters / 1e6, r->load_ms, r->engine->ops->info(r->engine)->isa,
          o->machine.n_threads, r->engine->ops->info(r->engine)->n_ctx);
+    if (r->engine->ops->info(r->engine)->timing == SERENO_TIMING_SHIPPED) {
+        note(&r->diag, "the machine is too busy to time the model's operations: plans are cut by rates that ship with "
+                       "sereno, and the next start tries again");
+    }
     return 0;
 }
 
@@ -202,10 +206,15 @@ static int append_turn(run *r, const char *text, size_t size) {
                             &r->err);
 }
 
+/* The answer as it was printed: nothing of a stop string stays. */
 static int append_answer(run *r, const sereno_generation *g) {
     int status = SERENO_OK;
-    for (size_t i = 0; i < g->tokens.n && !status; i++) {
+    for (int32_t i = 0; i < g->n_text_tokens && !status; i++) {
         status = sereno_tokens_append(&r->history, g->tokens.ids[i], &r->err);
+    }
+    size_t said = g->n_text_bytes, rest = g->text.size - said;
+    if (!status && rest > 0) {
+        status = sereno_tokenize(r->tokenizer, g->text.data + said, rest, false, &r->history, &r->err);
     }
     if (!status && r->chats) status = sereno_chat_end_answer(r->tokenizer, &r->history, &r->err);
     return status;
@@ -216,7 +225,7 @@ static int generate(run *r, sereno_generation *g) {
     sereno_request request = {
         .prompt = r->history.ids,
         .n_prompt = (int32_t)r->history.n,
-        .max_tokens = o->n_predict,
+        .max_tokens = o->n_predict < 0 ? INT32_MAX : o->n_predict,
         .sampler = o->sampler,
         .stops = o->stops.items,
         .n_stops = o->stops.n,
@@ -278,10 +287,9 @@ static void report_json(const run *r, const sereno_generation *g) {
     const sereno_engine_info *draft = r->draft.engine ? r->draft.engine->ops->info(r->draft.engine) : NULL;
     double draft_mib = draft ? (double)(draft->weight_bytes + draft->kv_bytes) / mib : 0;
     uint64_t rss = procfs_rss_bytes(); /* 0: not known */
-    json_t *memory = json_pack("{s:f, s:f, s:f, s:o}", "weights_mib",
-                               (double)(info->weight_bytes + info->embedding_bytes) / mib, "draft_mib", draft_mib,
-                               "kv_mib", (double)info->kv_bytes / mib, "rss_mib",
-                               rss ? json_real((double)rss / mib) : json_null());
+    json_t *memory = json_pack(
+        "{s:f, s:f, s:f, s:o}", "weights_mib", (double)(info->weight_bytes + info->embedding_bytes) / mib, "draft_mib",
+        draft_mib, "kv_mib", (double)info->kv_bytes / mib, "rss_mib", rss ? json_real((double)rss / mib) : json_null());
     const char *origin = sereno_model_describe(r->model)->origin;
     print_json(json_pack("{s:i, s:s%, s:o, s:i, s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema_version",
                          SCHEMA_VERSION, "text", g->text.data ? g->text.data : "", g->text.size, "tokens", tokens,
@@ -329,7 +337,7 @@ static int answer_once(run *r) {
     if (status) code = fail(&r->diag, &r->err);
     else if (r->output_lost) code = fail_output(&r->diag, r->output_lost);
     else if (o->common.json) report_json(r, &g);
-    else if (o->n_predict > 0) report_text(r, &g);
+    else if (o->n_predict != 0) report_text(r, &g);
     if (!code && r->interrupted) code = interrupt_exit_code();
     sereno_generation_free(&g);
     return code;
@@ -352,7 +360,7 @@ static int answer_line(run *r, const char *line, size_t size) {
     if (g.text.size > 0) print_text(r, "\n", 1);
     end_answer(r);
     if (!status) {
-        if (r->options->n_predict > 0) report_text(r, &g);
+        if (r->options->n_predict != 0) report_text(r, &g);
         status = append_answer(r, &g);
     }
     int code = 0;
@@ -474,20 +482,22 @@ int cmd_run(int argc, char **argv) {
          "program",
          0, 0, NULL, NULL},
         {OPTION_TEXT, "-sys, --system", "TEXT", &o.system,
-         "the chat's system message; default: what the model's own template says", 0, 0, NULL, NULL},
+         "the chat's system message, '' for an empty one; default: what the model's own template says", 0, 0, NULL,
+         NULL},
         {OPTION_FLAG, "--raw", NULL, &o.raw,
          "continue the prompt as it is. By default a model with a chat template chats, because it was trained to", 0, 0,
          NULL, NULL},
         {OPTION_INT, "-n, --predict, --n-predict", "N", &o.n_predict,
-         "at most N tokens of answer; default 512: long enough for most answers, short enough to wait for", 0, 1 << 24,
-         NULL, NULL},
+         "at most N tokens of answer, -1: until it ends or the context is full; default 512: long enough for most "
+         "answers, short enough to wait for",
+         -1, 1 << 24, NULL, NULL},
         {OPTION_LIST, "--stop", "TEXT", &o.stops, "end before TEXT would be printed; may be given up to 64 times", 0, 0,
          NULL, NULL},
         {OPTION_HEADING, NULL, NULL, NULL, "how to choose tokens", 0, 0, NULL, NULL},
         SAMPLER_OPTIONS(o.sampler),
         {OPTION_SEED, "-s, --seed", "N", &o.sampler.seed,
-         "the same seed gives the same text, on any number of threads; default: random, printed at the end", 0, 0, NULL,
-         &o.seed_given},
+         "the same seed gives the same text, on any number of threads; default, and -1: random, printed at the end", 0,
+         0, NULL, &o.seed_given},
         {OPTION_HEADING, NULL, NULL, NULL, "model and machine", 0, 0, NULL, NULL},
         {OPTION_TEXT, "-m, --model", "PATH", &o.model,
          "GGUF file; default $SERENO_MODEL, else the model that tools/get-model fetched", 0, 0, NULL, NULL},

@@ -255,12 +255,13 @@ json_t *json_governor(const governor_options *o, const opened_governor *g) {
     json_t *reaction = json_pack("{s:o, s:o, s:o, s:I}", "p50", json_reaction(&s, s.reaction_us_p50), "p95",
                                  json_reaction(&s, s.reaction_us_p95), "p99", json_reaction(&s, s.reaction_us_p99), "n",
                                  (json_int_t)s.reactions);
-    return json_pack("{s:s, s:o, s:I, s:I, s:I, s:f, s:f, s:o, s:o, s:f, s:f, s:o, s:b, s:o}", "policy",
+    return json_pack("{s:s, s:o, s:I, s:I, s:I, s:f, s:f, s:o, s:o, s:f, s:f, s:o, s:b, s:o, s:b, s:s?}", "policy",
                      policy_names[o->policy], "mode_share", json_shares(&s), "preemptions", (json_int_t)s.preemptions,
                      "sleeps", (json_int_t)s.sleeps, "holds", (json_int_t)s.holds, "sleep_ms", (double)s.sleep_ns / 1e6,
                      "hold_ms", (double)s.hold_ns / 1e6, "batch_histogram", json_batches(&s), "score", score,
                      "bucket_level", s.bucket_tokens, "guarantee_tok_s", s.guarantee_tok_s, "reaction_us", reaction,
-                     "calibrated", g->calibration != NULL, "signals", json_signals(g->control.sensor));
+                     "calibrated", g->calibration != NULL, "signals", json_signals(g->control.sensor), "frame_hints",
+                     g->hint != NULL, "frame_hints_note", g->hint ? NULL : g->not_hinted.message);
 }
 
 json_t *json_governor_settings(const governor_options *o) {

@@ -112,13 +112,17 @@ bool machine_sched_effective(const machine_options *m, const sereno_engine_info 
     return true;
 }
 
+static const char *const timing_names[] = {
+    [SERENO_TIMING_SHIPPED] = "shipped", [SERENO_TIMING_MEASURED] = "measured", [SERENO_TIMING_KEPT] = "kept"};
+
 json_t *json_environment(const machine_options *m, const sereno_engine_info *info) {
     char cpu[128];
     const char *why;
     cpu_name(cpu, sizeof cpu);
     bool effective = machine_sched_effective(m, info, &why);
-    return json_pack("{s:s, s:i, s:i, s:s, s:b, s:s?, s:b, s:s?, s:s, s:i, s:s}", "isa", info->isa, "activation_bits",
-                     info->activation_bits, "threads", info->n_threads, "sched", sched_names[m->sched],
-                     "sched_effective", effective, "sched_note", why, "own_session", session_is_own(), "cpus", m->cpus,
-                     "cpu", cpu, "context", info->n_ctx, "version", sereno_version());
+    return json_pack("{s:s, s:i, s:i, s:s, s:b, s:s?, s:b, s:s?, s:s, s:i, s:s, s:s}", "isa", info->isa,
+                     "activation_bits", info->activation_bits, "threads", info->n_threads, "sched",
+                     sched_names[m->sched], "sched_effective", effective, "sched_note", why, "own_session",
+                     session_is_own(), "cpus", m->cpus, "cpu", cpu, "context", info->n_ctx, "timing",
+                     timing_names[info->timing], "version", sereno_version());
 }

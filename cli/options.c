@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu.h"
 #include "errors.h"
 #include "number.h"
 
@@ -123,9 +124,10 @@ static int set_numbers(const command_line *cl, const option *o, const char *name
 static int set_seed(const command_line *cl, const option *o, const char *name, const char *text) {
     char *end;
     errno = 0;
-    unsigned long long value = strtoull(text, &end, 0);
-    if (end == text || *end || errno == ERANGE || strchr(text, '-')) {
-        return usage_error(cl, "%s needs a number from 0 to 2^64 - 1, not '%s'", name, text);
+    bool any = strcmp(text, "-1") == 0;
+    unsigned long long value = any ? random_seed() : strtoull(text, &end, 0);
+    if (!any && (end == text || *end || errno == ERANGE || strchr(text, '-'))) {
+        return usage_error(cl, "%s needs a number from 0 to 2^64 - 1, or -1 for a random one, not '%s'", name, text);
     }
     *(uint64_t *)o->target = value;
     return 0;

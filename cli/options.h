@@ -12,7 +12,7 @@ typedef enum option_kind {
     OPTION_FLAG,    /* bool */
     OPTION_INT,     /* int32_t, low .. high */
     OPTION_FLOAT,   /* float, low .. high; NaN is refused */
-    OPTION_SEED,    /* uint64_t, decimal or 0x */
+    OPTION_SEED,    /* uint64_t, decimal or 0x; -1: random */
     OPTION_TEXT,    /* const char * */
     OPTION_LIST,    /* option_list: may be given many times */
     OPTION_NUMBERS, /* option_numbers: int32_t separated by commas, each low .. high */

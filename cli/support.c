@@ -203,7 +203,7 @@ int append_user_turn(const sereno_tokenizer *tokenizer, const sereno_chat_templa
     if (history->n == 0) {
         const char *said = system ? system : chat->default_system;
         size_t n = system ? strlen(system) : chat->default_system_size;
-        if (n > 0) status = sereno_chat_message(tokenizer, "system", said, n, history, err);
+        if (system || n > 0) status = sereno_chat_message(tokenizer, "system", said, n, history, err);
     }
     if (!status) status = sereno_chat_message(tokenizer, "user", text, size, history, err);
     if (!status) status = sereno_chat_begin_answer(tokenizer, history, err);

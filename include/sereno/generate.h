@@ -59,6 +59,10 @@ typedef struct sereno_generation {
     sereno_finish finish;
     sereno_tokens tokens;    /* generated, without the end token; owned by the caller */
     sereno_text text;        /* all that on_text got; owned by the caller */
+    /* The first so many tokens say the first so many bytes of text: all, unless a stop string cut the text. What goes on
+     * from the text (the next turn of a chat) keeps these tokens, and makes new ones of the rest of the text. */
+    int32_t n_text_tokens;
+    size_t n_text_bytes;
     bool ended_by_token;     /* the model picked an end token */
     int32_t n_prefilled;     /* prompt tokens computed, the rest was in the KV cache */
     double prefill_ms;       /* from the start to the first token's logits */

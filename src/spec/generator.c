@@ -172,6 +172,25 @@ static int emit_rest(progress *p, sereno_error *err) {
     return status;
 }
 
+/* Which tokens the text is of. One that was cut within, and what follows it, does not count. */
+static int count_text_tokens(progress *p, sereno_error *err) {
+    const sereno_tokens *tokens = &p->out->tokens;
+    p->out->n_text_tokens = (int32_t)tokens->n;
+    p->out->n_text_bytes = p->out->text.size;
+    if (!p->stopped) return SERENO_OK;
+    p->out->n_text_tokens = 0;
+    p->out->n_text_bytes = p->fresh.size = 0;
+    sereno_detokenizer again = {0};
+    for (size_t i = 0; i < tokens->n; i++) {
+        int status = sereno_detokenize(p->g->elastic.tokenizer, &again, tokens->ids[i], &p->fresh, err);
+        if (status || p->fresh.size > p->out->text.size) return status;
+        if (again.n_pending > 0) continue; /* within a character */
+        p->out->n_text_tokens = (int32_t)i + 1;
+        p->out->n_text_bytes = p->fresh.size;
+    }
+    return SERENO_OK;
+}
+
 static void note_time(progress *p) {
     uint64_t now = now_ns(p);
     if (p->out->tokens.n == 0) {
@@ -277,6 +296,7 @@ int sereno_generate(sereno_generator *g, const sereno_request *request, sereno_g
     out->speculation = g->sequence.stats;
     int rest = emit_rest(&p, status ? NULL : err); /* what was generated is handed out in any case */
     if (!status) status = rest;
+    if (!status) status = count_text_tokens(&p, err);
     out->itl_ms = (sereno_quantiles){(double)histogram_quantile(&g->gaps, 0.50) / 1e6,
                                      (double)histogram_quantile(&g->gaps, 0.95) / 1e6,
                                      (double)histogram_quantile(&g->gaps, 0.99) / 1e6};

@@ -228,6 +228,14 @@ class Case(unittest.TestCase):
         result = self.sereno("run", "-m", model or tiny_model(), "--json", *arguments, **how)
         return self.document(result.out)
 
+    def keep_timing(self, cache, env):
+        """Starts until a timing is kept in this cache: it is measured only while nothing else wants the cores."""
+        for _ in range(100):
+            self.run_json("-p", "hi", "-n", 1, env=env)
+            if any(path.is_file() for path in cache.rglob("timing-*")):
+                return
+        self.fail("the machine is never quiet for long enough to measure a timing")
+
     def document(self, text):
         """One JSON document that begins with schema_version."""
         pairs = json.loads(text, object_pairs_hook=list)

@@ -49,7 +49,7 @@ RUN_KEYS = {
     "governor": dict,
     "memory": {"weights_mib": float, "draft_mib": float, "kv_mib": float, "rss_mib": float},
     "environment": {"isa": str, "threads": int, "sched": str, "sched_effective": bool, "own_session": bool, "cpu": str,
-                    "version": str},
+                    "timing": str, "version": str},
 }
 STATISTICS = r"\[prompt (\d+) tokens(?: \((\d+) new\))?[^|]*\| answer (\d+) tokens[^|]*, (\w+) \|"
 BAR = r"reading the prompt +#*\.* +\d+%"
@@ -397,6 +397,24 @@ class Answers(Case):
         self.assertRegex(result.err, "loaded in")
         self.assertRegex(result.err, STATISTICS)
 
+    def test_empty_system_message(self):
+        """It takes the place of the template's own, as an empty block."""
+        user = "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n"
+        for system, block in (("", "<|im_start|>system\n<|im_end|>\n"),
+                              ("x", "<|im_start|>system\nx<|im_end|>\n")):
+            wanted = self.document(self.sereno("tokenize", "-m", tiny_model(), "--json", block + user).out)["tokens"]
+            self.assertEqual(self.run_json("-p", "hi", "-n", 1, "--system", system)["prompt_tokens"], len(wanted))
+
+    def test_numbers_that_mean_all_and_any(self):
+        document = self.run_json("-p", "hi", "-n", -1, "-c", 128, model=endless_model())
+        self.assertEqual(document["prompt_tokens"] + document["completion_tokens"], 128)
+        self.assertEqual((document["finish_reason"], document["settings"]["n_predict"]), ("length", -1))
+        self.assertRegex(self.run_tiny("-p", "hi", "-n", -1, "-c", 64).err, STATISTICS)
+        self.assertIn("-1 to", self.run_tiny("-p", "hi", "-n", -2, code=2).err)
+        seeds = {self.run_json("-p", "hi", "-n", 1, "-s", -1)["settings"]["seed"] for _ in range(2)}
+        self.assertEqual(len(seeds), 2)
+        self.assertIn("-1 for a random one", self.run_tiny("-p", "hi", "-s", -2, code=2).err)
+
     def test_random_seed_is_printed(self):
         first, second = (self.run_tiny("-p", "hi", "-n", 24, "--temp", 100, "--top-k", 0) for _ in range(2))
         self.assertNotEqual(first.out, second.out)
@@ -618,7 +636,7 @@ class Answers(Case):
         """The first start of a model leaves a timing in the cache, which the next one takes as it is; no place, no harm."""
         cache = self.folder()
         env = support.clean_environment(XDG_CACHE_HOME=cache)
-        self.run_json("-p", "hi", "-n", 1, env=env)
+        self.keep_timing(cache, env)
         kept = [p for p in cache.rglob("*") if p.is_file()]
         self.assertEqual(len(kept), 1, kept)
         self.assertEqual(kept[0].parent.parent, cache / "sereno")
@@ -676,6 +694,8 @@ class Answers(Case):
                      "--config", config, "--trace", trace, "--decisions", decisions)
         caches = [folder / "plain", folder / "comma"]
         plain, comma = support.clean_environment, support.comma_environment
+        for cache, environment in zip(caches, (plain, comma)):
+            self.keep_timing(cache, environment(XDG_CACHE_HOME=cache))
         documents = [self.run_json(*arguments, env=plain(XDG_CACHE_HOME=caches[0])),
                      self.run_json(*arguments, env=comma(XDG_CACHE_HOME=caches[1]))]
         for key in ("text", "tokens", "settings"):
@@ -698,8 +718,9 @@ class Answers(Case):
         env = support.comma_environment()
         lines = self.sereno("foreground", "reader-1", "--seconds", "0.1", "--json", env=env).out.splitlines()
         self.assertIn("latency_ns", json.loads(lines[1]))
-        result = self.sereno("bench", "decode", "-m", tiny_model(), "-n", 4, "--repeats", 1, "--json", "--strategies",
-                             "plain,spec:draft=ngram", "--synthetic-acceptance", "0.7,0.65:ngram=0.35", env=env)
+        result = self.sereno("bench", "decode", "-m", tiny_model(), "-n", 4, "--repeats", 1, "--json", "--prompts",
+                             ROOT / "bench/prompts", "--strategies", "plain,spec:draft=ngram",
+                             "--synthetic-acceptance", "0.7,0.65:ngram=0.35", env=env)
         self.assertTrue(self.document(result.out)["cells"])
         self.assertIn("0,7", self.sereno("bench", "reaction", "--curve", "0,7", "-m", "/none", env=env, code=2).err)
 
@@ -747,6 +768,15 @@ class Interrupts(Case):
 
     def test_text_so_far_of_the_real_model(self):
         self.check_text_so_far(self.real_model(), "-n", 4000, "--temp", 1.5, "--sched", "normal")
+
+    def test_while_a_chat_is_loaded(self):
+        """There is no answer yet that Ctrl-C could end: it ends the program, in the timing run, too."""
+        env = support.clean_environment(XDG_CACHE_HOME=self.folder())
+        running = self.start("run", "-i", "-m", self.real_model(), "--sched", "normal", stdin=subprocess.PIPE,
+                             terminal_stderr=True, env=env)
+        running.wait_for("err", rb"loading +#")
+        result = self.finish_after_interrupt(running)
+        self.assertNotIn("> ", result.err)
 
     def test_json_is_whole(self):
         running = self.start("run", "-p", "hi", "--json", "-v", "-m", endless_model(), *self.LONG)
@@ -904,6 +934,32 @@ class Chats(Case):
         alone = self.sereno("run", "-p", "one", "-m", endless_model(), "-n", 8, "-s", 4).out
         for arguments, lines in (((), b"one\n"), (("-p", "one"), b"")):
             self.assertEqual(self.chat(lines, "-s", 4, *arguments).out, alone)
+
+    def count_tokens(self, *arguments):
+        return len(self.document(self.sereno("tokenize", "-m", endless_model(), "--json", *arguments).out)["tokens"])
+
+    def test_nothing_of_a_stop_string_stays(self):
+        """The next turn follows the answer as it was printed: its tokens, and where it ends within one, new ones."""
+        lengths = [len(token.decode()) for token in tiny().strings("tokenizer.ggml.tokens")]  # a character a byte
+        between = self.count_tokens("<|im_end|>\n<|im_start|>user\ntwo<|im_end|>\n<|im_start|>assistant\n")
+        within = 0
+        for seed in range(40):
+            settings = ("-s", seed, "-n", 12, "--temp", 1.5)
+            text = self.run_json("-p", "one", *settings, model=endless_model())["text"]
+            stop, shown = text[4:7], text[:4]
+            if not text[:7].isascii() or "\n" in text or text.find(stop) != 4:
+                continue
+            tokens = self.run_json("-p", "one", *settings, "--stop", stop, model=endless_model())["tokens"]
+            kept, said = 0, 0
+            while said + lengths[tokens[kept]] <= len(shown):
+                said += lengths[tokens[kept]]
+                kept += 1
+            rest = self.count_tokens(shown[said:]) if said < len(shown) else 0
+            within += rest > 0
+            result = self.chat(b"one\ntwo\n", *settings, "--stop", stop)
+            first, second = [int(turn[0]) for turn in re.findall(STATISTICS, result.err)]
+            self.assertEqual(second - first - between, kept + rest, (seed, text, tokens))
+        self.assertGreater(within, 0)
 
     def test_nothing_and_empty_lines(self):
         for lines in (b"", b"\n\n\n"):

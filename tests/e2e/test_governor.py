@@ -130,6 +130,12 @@ class Policies(Case):
         with open(support.FRAME_MEMORY, "wb") as file:
             os.fchmod(file.fileno(), 0o644)
         self.assertRegex(self.run_tiny(*SEEDED, "-v").err, "no frame hints: .*its mode is not 0600")
+        governor = self.run_json(*SEEDED)["governor"]
+        self.assertIs(governor["frame_hints"], False)
+        self.assertIn("its mode is not 0600", governor["frame_hints_note"])
+        os.unlink(support.FRAME_MEMORY)
+        governor = self.run_json(*SEEDED)["governor"]
+        self.assertEqual((governor["frame_hints"], governor["frame_hints_note"]), (True, None))
 
 
 class Settings(Case):

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ngram.h"
 #include "rng.h"
 #include "scripted_engine.h"
 #include "support.h"
@@ -334,6 +335,84 @@ static void test_one_clock(void **state) {
     sereno_model_close(&model);
 }
 
+/* ---- Work between boundaries ---- */
+
+/* What was done since the last boundary. */
+typedef struct work {
+    int32_t learned, looked_up, sampled;
+} work;
+
+static work since, most, all;
+
+void __real_ngram_learn(ngram_cache *c, ngram_source source, const int32_t *tokens, int32_t n);
+void __wrap_ngram_learn(ngram_cache *c, ngram_source source, const int32_t *tokens, int32_t n);
+int32_t __real_ngram_lookup(const ngram_cache *c, const int32_t *tokens, int32_t n, ngram_match *out, int32_t max);
+int32_t __wrap_ngram_lookup(const ngram_cache *c, const int32_t *tokens, int32_t n, ngram_match *out, int32_t max);
+int32_t __real_sereno_sample(const sereno_sampler *s, const float *logits, int32_t position, sereno_candidates *c);
+int32_t __wrap_sereno_sample(const sereno_sampler *s, const float *logits, int32_t position, sereno_candidates *c);
+
+void __wrap_ngram_learn(ngram_cache *c, ngram_source source, const int32_t *tokens, int32_t n) {
+    since.learned++;
+    all.learned++;
+    __real_ngram_learn(c, source, tokens, n);
+}
+
+int32_t __wrap_ngram_lookup(const ngram_cache *c, const int32_t *tokens, int32_t n, ngram_match *out, int32_t max) {
+    since.looked_up++;
+    return __real_ngram_lookup(c, tokens, n, out, max);
+}
+
+int32_t __wrap_sereno_sample(const sereno_sampler *s, const float *logits, int32_t position, sereno_candidates *c) {
+    since.sampled++;
+    return __real_sereno_sample(s, logits, position, c);
+}
+
+static void take_most(int32_t *high, int32_t value) {
+    if (value > *high) *high = value;
+}
+
+static sereno_verdict weigh(void *ctx, const sereno_boundary *b) {
+    (void)ctx;
+    (void)b;
+    take_most(&most.learned, since.learned);
+    take_most(&most.looked_up, since.looked_up);
+    take_most(&most.sampled, since.sampled);
+    since = (work){0};
+    return (sereno_verdict){.action = SERENO_CONTINUE};
+}
+
+/* A long prompt, whether it must be computed or lies in the KV cache, is learned whole, and at no time at once. */
+static void test_work_between_boundaries(void **state) {
+    (void)state;
+    enum { PROMPT = 1900, CONTEXT = 2048, AT_ONCE = 512, TOKENS = 40 };
+    rng r = {test_seed()};
+    sereno_model *model = open_random_model("tiny", "q4_0");
+    sereno_engine *e = open_engine(model, 1, NULL, CONTEXT, 1);
+    sereno_generator *g;
+    sereno_speculation speculation = sereno_speculation_defaults();
+    int32_t prompt[PROMPT];
+    assert_ok(sereno_generator_open(e, sereno_model_tokenizer(model), 0, &speculation, &g, err));
+    sereno_request request = make_request(&r, prompt, PROMPT);
+    request.observer = weigh;
+    request.max_tokens = TOKENS;
+    request.stops = NULL;
+    request.n_stops = 0;
+    for (int again = 0; again < 2; again++) {
+        sereno_generation out;
+        since = most = all = (work){0};
+        assert_ok(sereno_generate(g, &request, &out, err));
+        assert_int_equal(out.n_prefilled, again ? 1 : PROMPT);
+        assert_in_range(all.learned, out.tokens.n > 4 ? PROMPT : AT_ONCE, PROMPT + 20 * TOKENS);
+        assert_in_range(most.learned, 100, AT_ONCE + SERENO_VERIFY_BATCH_MAX + SERENO_DRAFT_MAX);
+        assert_in_range(most.sampled, 1, SERENO_VERIFY_BATCH_MAX);
+        assert_in_range(most.looked_up, 1, 2 * SERENO_VERIFY_BATCH_MAX);
+        sereno_generation_free(&out);
+    }
+    sereno_generator_close(&g);
+    sereno_engine_close(&e);
+    sereno_model_close(&model);
+}
+
 /* ---- Over a scripted engine, in made-up time ---- */
 
 typedef struct scripted_fixture {
@@ -579,6 +658,7 @@ int main(void) {
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_one_damaged_logit),
         cmocka_unit_test(test_one_clock),
+        cmocka_unit_test(test_work_between_boundaries),
         cmocka_unit_test(test_timings),
         cmocka_unit_test(test_who_governs_is_told_of_requests),
         cmocka_unit_test(test_what_ended_it),

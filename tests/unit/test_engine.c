@@ -583,89 +583,6 @@ static void test_plans_cover_everything(void **state) {
     sereno_model_close(&model);
 }
 
-/* ---- Timing ---- */
-
-/* Subgraphs of a batch of one when the engine opens with this folder. The limit is so long that nothing measured is
- * cut. */
-static int32_t subgraphs_with_timing(const sereno_model *model, const char *folder) {
-    sereno_engine_options o = sereno_engine_defaults(model);
-    sereno_engine *e;
-    o.sched = SERENO_SCHED_NORMAL;
-    o.n_ctx = 256;
-    o.subgraph_us_max = 1000000;
-    o.timing_folder = folder;
-    assert_ok(sereno_engine_open(model, &o, &e, err));
-    watch w = {.abandon_at = -1};
-    sereno_input input = {30, 0, -1, true};
-    sereno_pass pass = {SERENO_PLAN_VERIFY, &input, 1, look, &w, false};
-    assert_ok(e->ops->pass(e, &pass, err));
-    sereno_engine_close(&e);
-    return w.n;
-}
-
-/* The only file of a folder. */
-static void find_file(const char *folder, char *out, size_t size) {
-    DIR *d = opendir(folder);
-    assert_non_null(d);
-    int n = 0;
-    for (struct dirent *entry; (entry = readdir(d));) {
-        if (entry->d_name[0] == '.') continue;
-        snprintf(out, size, "%s/%s", folder, entry->d_name);
-        n++;
-    }
-    closedir(d);
-    assert_int_equal(n, 1);
-}
-
-static void overwrite(const char *path, const char *text, size_t size) {
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    assert_int_equal(fwrite(text, 1, size, f), size);
-    fclose(f);
-}
-
-/* A timing is measured once, kept, and used; what is damaged is measured anew, what cannot be written does no harm. */
-static void test_timing_is_kept(void **state) {
-    (void)state;
-    sereno_model *model = open_random_model("tiny", "q4_0");
-    char folder[512], path[1024];
-    snprintf(folder, sizeof folder, "%s", temporary_path("timing"));
-    assert_int_equal(mkdir(folder, 0700), 0);
-    enum { OPERATIONS = 11 };
-    assert_int_equal(subgraphs_with_timing(model, folder), OPERATIONS);
-    find_file(folder, path, sizeof path);
-    size_t size;
-    char *kept = (char *)read_whole(path, &size);
-    size_t key = (size_t)(strchr(kept, '\n') - kept) + 1;
-
-    char slow[4096]; /* the same key with operations of 1,000 seconds: as many slices as there are units */
-    memcpy(slow, kept, key);
-    size_t n = key;
-    for (int i = 0; i < PLAN_KINDS * PLAN_BATCHES; i++) {
-        n += (size_t)snprintf(slow + n, sizeof slow - n, "1e9 ");
-    }
-    overwrite(path, slow, n);
-    assert_true(subgraphs_with_timing(model, folder) > OPERATIONS);
-
-    const struct {
-        const char *text;
-        size_t size;
-    } damaged[] = {{slow, n - 8}, {slow, key}, {slow, 3}, {"", 0}, {slow + 1, n - 1}};
-    for (size_t i = 0; i < sizeof damaged / sizeof *damaged; i++) {
-        overwrite(path, damaged[i].text, damaged[i].size);
-        assert_int_equal(subgraphs_with_timing(model, folder), OPERATIONS);
-        size_t now;
-        char *again = (char *)read_whole(path, &now);
-        assert_memory_equal(again, kept, key);
-        free(again);
-    }
-    free(kept);
-    remove(path);
-    remove(folder);
-    assert_int_equal(subgraphs_with_timing(model, folder), OPERATIONS); /* there is no such folder */
-    sereno_model_close(&model);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nothing_is_allocated_in_a_pass),
@@ -683,7 +600,6 @@ int main(void) {
         cmocka_unit_test(test_option_ranges),
         cmocka_unit_test(test_loading_can_be_given_up),
         cmocka_unit_test(test_plans_cover_everything),
-        cmocka_unit_test(test_timing_is_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
