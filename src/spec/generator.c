@@ -226,8 +226,8 @@ static int decode(progress *p, sereno_error *err) {
     elastic_sequence *s = &p->g->sequence;
     int status = elastic_begin(el, s, p->last_input, err);
     while (!status && !s->finished) {
-        learn_prompt(p->g, p->request->n_prompt);
         status = elastic_step(el, &s, 1, err);
+        learn_prompt(p->g, p->request->n_prompt);
     }
     return status;
 }
