@@ -203,9 +203,9 @@ int cmd_calibrate(int argc, char **argv) {
         "  sereno calibrate --json | jq '.baselines[] | select(.kind == \"head\")'\n"
         "\nMeasures passes that verify 1, 2, 4 .. 32 tokens, and a draft's of one, quiet and beside a thread\n"
         "that streams through memory, and keeps the times and slopes for runs of this model with this\n"
-        "draft, this many threads of this class (--sched) and this context (-c). Runs learn the times of all other "
-        "passes as they go. They need no\n"
-        "calibration: without one all is learned from what is seen, and slopes are those that ship.\n",
+        "draft, this many threads of this class (--sched) and this context (-c). Runs learn the times of all\n"
+        "other passes as they go. They need no calibration: without one all is learned from what is seen,\n"
+        "and slopes are those that ship.\n",
         options};
     int n = options_parse(&cl, argc, argv, NULL, 0);
     if (n < 0) return n == PARSED_HELP ? 0 : EXIT_USAGE;

@@ -89,7 +89,7 @@ class Exactness(Case):
 
     def test_mistakes(self):
         for option in ("--trials", "--trial", "-s", "-t"):
-            for value in ("", "x", "-1", "1.5"):
+            for value in ("", "x", "-2", "1.5"):
                 with self.subTest(option=option, value=value):
                     self.refused(option, value, words=(option,))
         self.refused("--trials", 0, words=("--trials",))

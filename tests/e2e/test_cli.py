@@ -231,7 +231,7 @@ class CommandLines(Case):
             self.assertIn(word, result.err)
 
     def test_bad_values(self):
-        numbers = ("nan", "-1", "abc", "", "1x", "99999999999999999999")
+        numbers = ("nan", "-2", "abc", "", "1x", "99999999999999999999")
         bad = {
             "--temp": (*numbers, "-0.1", "101", "inf", "1e999"),
             "--top-p": (*numbers, "-0.1", "1.1", "inf"),
