@@ -166,7 +166,7 @@ static int load(run *r) {
     r->tokenizer = sereno_model_tokenizer(r->model);
     int code = load_draft(r);
     if (code) return code;
-    if (governor_open_for(&o->governor, &o->draft, r->engine, r->draft.engine, &r->governor, &r->err) != 0) {
+    if (governor_open_for(&o->governor, r->engine, r->draft.engine, &r->governor, &r->err) != 0) {
         return fail(&r->diag, &r->err);
     }
     calibration_warn(&r->diag, &r->governor.not_calibrated);

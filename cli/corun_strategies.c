@@ -90,7 +90,6 @@ int corun_strategies_parse(const command_line *cl, const char *text, const char 
     int code = strategies_parse(cl, text, &dialect, &out->engine);
     out->n = out->engine.n;
     for (int i = 0; i < out->n && !code; i++) {
-        out->list[i].governor = governor_beside(&out->list[i].governor, &out->engine.list[i].draft);
         code = check(cl, &out->list[i], &out->engine.list[i]);
     }
     return code;

@@ -172,20 +172,12 @@ static void on_decision(void *ctx, const sereno_event *event, const sereno_bound
     decisions_add(&g->decisions, event, decision);
 }
 
-sereno_governor_params governor_beside(const sereno_governor_params *params, const draft_options *fixed) {
-    sereno_governor_params left = *params;
-    if (fixed->length >= 0) left.preempt = 0;
-    if (fixed->batch > 0) left.batch_max = 1;
-    return left;
-}
-
-int governor_open_for(const governor_options *o, const draft_options *fixed, sereno_engine *target,
-                      sereno_engine *draft, opened_governor *out, sereno_error *err) {
+int governor_open_for(const governor_options *o, sereno_engine *target, sereno_engine *draft, opened_governor *out,
+                      sereno_error *err) {
     bool logs = out->trace.file.to || out->decisions.file.to;
     if (o->policy == SERENO_POLICY_THROUGHPUT && !logs) return SERENO_OK;
     out->calibration = calibration_find(target, draft, &out->not_calibrated);
-    sereno_governor_params params = governor_beside(&o->params, fixed);
-    int status = sereno_control_open(&out->control, target, draft, out->calibration, &params, err);
+    int status = sereno_control_open(&out->control, target, draft, out->calibration, &o->params, err);
     /* A foreground that cooperates may come at any time; a system that lets none is no error. */
     if (!status && sereno_frame_hint_watch(NULL, &out->hint, &out->not_hinted) == SERENO_OK) {
         out->control.hint = out->hint;

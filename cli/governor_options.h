@@ -7,7 +7,7 @@
 #include "decisions.h"
 #include "draft_options.h"
 #include "options.h"
-#include "sereno/governor.h"
+#include "sereno/governing.h"
 #include "sereno/sensor.h"
 #include "support.h"
 #include "trace.h"
@@ -73,11 +73,8 @@ int governor_open_logs(const governor_options *options, opened_governor *out, se
 
 /* Opens sensor and governor for an engine and its draft (NULL: none), which are to be closed after them. Policy
  * throughput has none, unless there is a log to fill: then one that only observes. */
-int governor_open_for(const governor_options *options, const draft_options *fixed, sereno_engine *target,
-                      sereno_engine *draft, opened_governor *out, sereno_error *err);
-
-/* Fixed values win: what may not be changed is not governed, and does not count as if it were. */
-sereno_governor_params governor_beside(const sereno_governor_params *params, const draft_options *fixed);
+int governor_open_for(const governor_options *options, sereno_engine *target, sereno_engine *draft,
+                      opened_governor *out, sereno_error *err);
 
 /* For a request. */
 sereno_governing governor_governing(opened_governor *governor);

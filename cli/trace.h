@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-#include "sereno/governor.h"
+#include "sereno/governing.h"
 #include "stream_file.h"
 
 typedef struct trace {

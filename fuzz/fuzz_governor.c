@@ -36,21 +36,34 @@ static sereno_governor *open_governor(const uint8_t **data, size_t *size) {
 
 static sereno_event take_event(const uint8_t **data, size_t *size) {
     uint8_t head[4];
+    uint32_t wall_ns = 0;
+    int32_t tokens = 0;
     sereno_event e = {0};
     take(data, size, head, sizeof head);
     take(data, size, &e.now_ns, sizeof e.now_ns);
-    take(data, size, &e.wall_ns, 4);
+    take(data, size, &wall_ns, 4);
     take(data, size, &e.signals.stretch, 4);
     take(data, size, &e.signals.stretch_slope, 4);
     take(data, size, &e.signals.probe, 4);
     take(data, size, &e.signals.probe_slope, 4);
     take(data, size, &e.signals.run_delay, 4);
-    take(data, size, &e.tokens, 4);
+    take(data, size, &tokens, 4);
+    e.signals.has_run_delay = head[1] < 192;
     e.kind = (sereno_event_kind)(head[0] % SERENO_EVENT_KINDS);
-    e.plan = (sereno_plan_kind)(head[1] % 3);
-    e.batch = head[2];
-    e.slept_ns = (uint64_t)head[3] * 100000;
-    e.deadline_ns = e.now_ns + e.wall_ns;
+    switch (e.kind) {
+    case SERENO_EVENT_SUBGRAPH:
+        e.subgraph = (sereno_subgraph_event){.plan = (sereno_plan_kind)(head[1] % 3),
+                                             .batch = head[2],
+                                             .wall_ns = wall_ns,
+                                             .slept_ns = (uint64_t)head[3] * 100000};
+        break;
+    case SERENO_EVENT_PASS: e.pass_batch = head[2]; break;
+    case SERENO_EVENT_BEGIN:
+        e.allowed = (sereno_bounds){head[1] & 1, head[2] % 3, head[2] % 32, head[3] % 33, head[3] / 4};
+        break;
+    case SERENO_EVENT_FRAME_BEGIN: e.deadline_ns = e.now_ns + wall_ns; break;
+    default: e.tokens = tokens; break;
+    }
     return e;
 }
 
@@ -70,7 +83,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         CHECK(is_batch(b->batch_min) && is_batch(b->batch_max) && b->batch_min <= b->batch_max);
         CHECK(d.prefill_batch >= 1 && d.prefill_batch <= SERENO_PREFILL_BATCH_MAX);
         CHECK(d.sleep_us <= SERENO_SLEEP_US_MAX && (!d.hold || d.sleep_us > 0));
-        CHECK(!d.abandon || (e.kind == SERENO_EVENT_SUBGRAPH && e.plan == SERENO_PLAN_DRAFT && d.sleep_us == 0));
+        CHECK(!d.abandon ||
+              (e.kind == SERENO_EVENT_SUBGRAPH && e.subgraph.plan == SERENO_PLAN_DRAFT && d.sleep_us == 0));
         CHECK((int)d.mode >= 0 && (int)d.mode < SERENO_MODES);
         CHECK(d.score >= 0 && d.score <= 1);
         CHECK(d.next_ns >= e.now_ns);

@@ -29,12 +29,7 @@
 #include "sereno/clock.h"
 #include "sereno/error.h"
 #include "sereno/model.h"
-
-typedef enum sereno_plan_kind {
-    SERENO_PLAN_DRAFT,   /* a token of a draft, or up to 32 that it missed; may be thrown away at no loss */
-    SERENO_PLAN_VERIFY,  /* 1 to 32 tokens: decoding, or verification of candidates */
-    SERENO_PLAN_PREFILL, /* a prompt, in larger batches */
-} sereno_plan_kind;
+#include "sereno/plan.h"
 
 /* What a subgraph does; weight-streaming ones and attention are apart, since only the former sense well. */
 typedef enum sereno_subgraph_kind {
@@ -47,8 +42,6 @@ typedef enum sereno_subgraph_kind {
 } sereno_subgraph_kind;
 
 enum {
-    SERENO_VERIFY_BATCH_MAX = 32,   /* tokens of a DRAFT or VERIFY pass */
-    SERENO_PREFILL_BATCH_MAX = 128, /* tokens of a PREFILL pass */
     SERENO_THREADS_MAX = 64,
     SERENO_SMALL_MODEL = 750000000,
 };

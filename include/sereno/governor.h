@@ -4,7 +4,8 @@
  *
  * Pure: sereno_governor_step reads no clock, allocates nothing, takes no lock and makes no system call; time is in the
  * event. So it can be embedded beside any engine (QNN, Core ML, a simulator): tell it what happened, do what it says.
- * The rest of sereno obeys it through sereno_governing (below).
+ * This header and the library sereno-governor need nothing else of sereno; the rest of sereno obeys it through
+ * sereno_governing (governing.h).
  *
  * Guarantees: every decision lies in the ranges given here whatever the events are (time that goes back, NaN); only
  * passes of plan DRAFT are ever abandoned; with credit_s up to 1 and nothing forced, work done is at least 0.9 of the
@@ -23,8 +24,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "sereno/engine.h"
-#include "sereno/speculation.h"
+#include "sereno/error.h"
+#include "sereno/plan.h"
 
 /* ---- What happened ---- */
 
@@ -47,31 +48,41 @@ typedef enum sereno_event_kind {
 
 /*
  * What a boundary says about contention. Each signal is a ratio of a time to what it is when nothing else runs, with
- * its slope: how much it rises, as a share, beside a foreground that streams all it can. NaN: there is no such signal
- * now.
+ * its slope: how much it rises, as a share, beside a foreground that streams all it can. All zero: there is no signal.
  */
 typedef struct sereno_signals {
-    float stretch;       /* time of a weight-streaming subgraph / its baseline; the paper's contention score plus 1 */
+    float stretch;       /* time of a weight-streaming subgraph / its baseline; the paper's contention score plus 1. 0:
+                          * none now */
     float stretch_slope; /* > 0; below 0.2 it says nothing and is left out */
-    float probe;         /* latency of dependent loads / their baseline */
+    float probe;         /* latency of dependent loads / their baseline; 0: none now */
     float probe_slope;   /* > 0 */
     float run_delay;     /* of the time lately, the share that compute threads waited for a core: 0 .. 1 */
+    bool has_run_delay;  /* run_delay is known now */
 } sereno_signals;
 
-/* Without any signal. */
-SERENO_API sereno_signals sereno_no_signals(void);
+/* Of a subgraph, or another piece of a pass behind which there is a boundary. */
+typedef struct sereno_subgraph_event {
+    sereno_plan_kind plan;
+    int32_t batch;     /* tokens of the pass */
+    float pass_share;  /* what of its pass it is, 0 .. 1; 0: not known */
+    uint64_t wall_ns;  /* time that it took */
+    uint64_t slept_ns; /* sleep at this boundary so far; 0 at the first event of it */
+} sereno_subgraph_event;
 
 typedef struct sereno_event {
     sereno_event_kind kind;
     uint64_t now_ns;        /* of one clock; where it goes back, no time has passed, and it counts from there on */
-    sereno_plan_kind plan;  /* SUBGRAPH */
-    int32_t batch;          /* SUBGRAPH, PASS: tokens of the pass */
-    int32_t tokens;         /* DRAFT_TOKEN, TOKENS, PREFILL */
-    float pass_share;       /* SUBGRAPH: what of its pass it is, 0 .. 1; 0: not known */
-    uint64_t wall_ns;       /* SUBGRAPH: time that it took */
-    uint64_t slept_ns;      /* SUBGRAPH: as in sereno_boundary */
-    uint64_t deadline_ns;   /* FRAME_BEGIN */
-    sereno_signals signals; /* SUBGRAPH, TICK */
+    sereno_signals signals; /* of SUBGRAPH and TICK; of others they are not looked at */
+    union {                 /* by kind; what is not named here has none */
+        sereno_subgraph_event subgraph; /* SUBGRAPH */
+        int32_t pass_batch;             /* PASS */
+        int32_t tokens;                 /* DRAFT_TOKEN, TOKENS, PREFILL */
+        /* BEGIN: what the caller allows. Drafts whose length is fixed (draft_min above 0) are not abandoned, bursts are
+         * answered by holds then; a batch that is fixed (batch_min is batch_max) is no measure. All zero: everything
+         * is allowed. */
+        sereno_bounds allowed;
+        uint64_t deadline_ns; /* FRAME_BEGIN */
+    };
 } sereno_event;
 
 /* ---- What to do ---- */
@@ -167,9 +178,6 @@ typedef struct sereno_governor_limits {
     double prefill_cost; /* of a prompt token, in tokens of plain decoding; 0 .. 1 */
 } sereno_governor_limits;
 
-/* By what an engine expects of its passes. */
-SERENO_API sereno_governor_limits sereno_governor_limits_of(const sereno_engine *target);
-
 /* ---- The governor ---- */
 
 typedef struct sereno_governor sereno_governor;
@@ -197,18 +205,6 @@ typedef struct sereno_governor_stats {
 } sereno_governor_stats;
 
 SERENO_API void sereno_governor_read(const sereno_governor *governor, sereno_governor_stats *out);
-
-/* ---- Governing a request ---- */
-
-/*
- * Who is told of events by whoever runs requests, and decides. boundary: of SUBGRAPH, else NULL; whoever senses fills
- * the event's signals from it. The decision holds until the next. step NULL: nobody governs. Thread: the engine's
- * owner.
- */
-typedef struct sereno_governing {
-    void (*step)(void *ctx, sereno_event *event, const sereno_boundary *boundary, sereno_decision *decision);
-    void *ctx;
-} sereno_governing;
 
 /* What holds where nobody governs: the widest bounds, no sleep. */
 SERENO_API sereno_decision sereno_ungoverned(void);

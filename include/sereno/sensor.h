@@ -28,7 +28,7 @@
 #include "sereno/engine.h"
 #include "sereno/error.h"
 #include "sereno/frame_hint.h"
-#include "sereno/governor.h"
+#include "sereno/governing.h"
 
 /* ---- Calibration ---- */
 

@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "sereno/engine.h"
+#include "sereno/plan.h"
 
 /* What the n-gram cache does. Each refinement can be switched off, to see what it brings. */
 typedef struct sereno_ngram_options {
@@ -29,15 +30,6 @@ typedef struct sereno_ngram_options {
     bool decay;                      /* what was seen long ago weighs less */
     bool longest_first;              /* longer matches go before shorter ones */
 } sereno_ngram_options;
-
-/* Within which the planner decides, for each step. */
-typedef struct sereno_bounds {
-    bool may_draft;               /* the draft model may run */
-    int32_t draft_min, draft_max; /* tokens that it drafts; 0 .. SERENO_DRAFT_MAX */
-    int32_t batch_min, batch_max; /* tokens of a verification pass: 1, 2, 4, 8, 16 or 32; padded to the smaller one */
-} sereno_bounds;
-
-enum { SERENO_DRAFT_MAX = SERENO_VERIFY_BATCH_MAX - 1, SERENO_BATCHES = 6 };
 
 typedef struct sereno_speculation {
     /* The draft model: a self-draft of the target (engine.h), or an engine of another model, whose vocabulary matches

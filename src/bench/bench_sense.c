@@ -59,7 +59,7 @@ double sense_fuse(double log_stretch, double stretch_slope, double log_probe, do
 }
 
 void sense_add(sense_tally *t, const sereno_signals *s) {
-    if (!isnan(s->stretch)) {
+    if (s->stretch > 0) {
         double log_stretch = log((double)s->stretch), slope = (double)s->stretch_slope;
         t->log_stretch += log_stretch;
         t->stretches++;
@@ -69,12 +69,12 @@ void sense_add(sense_tally *t, const sereno_signals *s) {
             t->weighed++;
         }
     }
-    if (!isnan(s->probe)) {
+    if (s->probe > 0) {
         t->log_probe += log((double)s->probe);
         t->probe_slope = (double)s->probe_slope;
         t->probes++;
     }
-    if (!isnan(s->run_delay)) {
+    if (s->has_run_delay) {
         t->run_delay += (double)s->run_delay;
         t->delays++;
     }

@@ -31,19 +31,21 @@ static float draw_ratio(rng *r, bool contended) {
 static void feed(check_governing *g, sereno_event *e) {
     g->now_ns += rng_below(&g->r, 400000);
     e->now_ns = g->now_ns;
-    e->wall_ns = rng_below(&g->r, 400000); /* nothing may depend on the real times: trials can be repeated */
-    e->slept_ns = e->slept_ns > 0 ? 1000 : 0;
+    if (e->kind == SERENO_EVENT_SUBGRAPH) { /* nothing may depend on the real times: trials can be repeated */
+        e->subgraph.wall_ns = rng_below(&g->r, 400000);
+        e->subgraph.slept_ns = e->subgraph.slept_ns > 0 ? 1000 : 0;
+    }
     if (rng_below(&g->r, 40) == 0) g->contended = !g->contended;
     e->signals = (sereno_signals){.stretch = draw_ratio(&g->r, g->contended),
                                   .stretch_slope = 0.5f,
                                   .probe = draw_ratio(&g->r, g->contended),
                                   .probe_slope = 0.6f,
+                                  .has_run_delay = true,
                                   .run_delay = (float)rng_below(&g->r, 1000) / 4000};
     if (e->kind == SERENO_EVENT_SUBGRAPH && rng_below(&g->r, 100) == 0) {
         sereno_event frame = {.kind = rng_below(&g->r, 2) == 0 ? SERENO_EVENT_FRAME_BEGIN : SERENO_EVENT_FRAME_END,
                               .now_ns = g->now_ns,
-                              .deadline_ns = g->now_ns + 2000000,
-                              .signals = sereno_no_signals()};
+                              .deadline_ns = g->now_ns + 2000000};
         sereno_decision ignored;
         sereno_governor_step(g->governor, &frame, &ignored);
     }

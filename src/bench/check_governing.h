@@ -6,7 +6,7 @@
 #define BENCH_CHECK_GOVERNING_H
 
 #include "rng.h"
-#include "sereno/governor.h"
+#include "sereno/governing.h"
 
 typedef enum check_governing_kind { GOVERNED_BY_NOBODY, GOVERNED_REALLY, GOVERNED_BY_CHANCE } check_governing_kind;
 

@@ -40,6 +40,7 @@ struct sereno_governor {
     double ticked_ns;   /* of the score's time */
     int32_t n_requests; /* begun and not ended */
     bool paused;
+    bool may_abandon;         /* drafts; of the request that began last */
     double prefilled;         /* of a prefill pass under way, credited at its boundaries */
     bool was_burst;           /* at the last event */
     uint64_t slept_before_ns; /* of the sleeps at the present boundary */
@@ -50,10 +51,6 @@ struct sereno_governor {
     histogram scores, reactions;
 };
 
-sereno_signals sereno_no_signals(void) {
-    return (sereno_signals){NAN, NAN, NAN, NAN, NAN};
-}
-
 sereno_decision sereno_ungoverned(void) {
     return (sereno_decision){.bounds = {.may_draft = true,
                                         .draft_max = SERENO_DRAFT_MAX,
@@ -62,14 +59,6 @@ sereno_decision sereno_ungoverned(void) {
                              .prefill_batch = SERENO_PREFILL_BATCH_MAX,
                              .mode = SERENO_MODE_OPEN,
                              .next_ns = UINT64_MAX};
-}
-
-sereno_governor_limits sereno_governor_limits_of(const sereno_engine *target) {
-    enum { CONTEXT = 256 };
-    int32_t n_ctx = target->ops->info(target)->n_ctx, context = n_ctx < CONTEXT ? n_ctx : CONTEXT;
-    double plain_us = target->ops->pass_us(target, 1, context);
-    double prefill_us = target->ops->pass_us(target, SERENO_PREFILL_BATCH_MAX, context) / SERENO_PREFILL_BATCH_MAX;
-    return (sereno_governor_limits){.plain_tok_s = 1e6 / plain_us, .prefill_cost = fmin(prefill_us / plain_us, 1)};
 }
 
 int sereno_governor_open(const sereno_governor_params *params, const sereno_governor_limits *limits,
@@ -100,6 +89,7 @@ int sereno_governor_open(const sereno_governor_params *params, const sereno_gove
     g->calm = (calm){.low = fmax(fmax(p->target, p->burst_off / 2), CALM_LOW_MIN)};
     bottleneck_init(&g->classifier, p->cpu_delay, p->target);
     bucket_init(&g->bucket, g->guarantee_tok_s, p->credit_s);
+    g->may_abandon = true;
     *out = g;
     return SERENO_OK;
 }
@@ -140,7 +130,7 @@ static uint64_t own_time(const sereno_governor *g, uint64_t told_ns) {
     return g->now_ns + (ahead_ns < step_max_ns ? ahead_ns : step_max_ns);
 }
 
-static void note_sleep(sereno_governor *g, const sereno_event *e) {
+static void note_sleep(sereno_governor *g, const sereno_subgraph_event *e) {
     uint64_t before = e->slept_ns < g->slept_before_ns ? 0 : g->slept_before_ns;
     uint64_t slept_ns = e->slept_ns - before;
     g->slept_before_ns = e->slept_ns;
@@ -165,12 +155,12 @@ static void note_calm(sereno_governor *g) {
 }
 
 static void note_signals(sereno_governor *g, const sereno_event *e) {
-    sereno_signals none = sereno_no_signals();
-    bool has_signals = e->kind == SERENO_EVENT_SUBGRAPH || e->kind == SERENO_EVENT_TICK;
-    const sereno_signals *s = has_signals ? &e->signals : &none;
-    bool is_plan = e->kind == SERENO_EVENT_SUBGRAPH && e->plan >= 0 && e->plan <= SERENO_PLAN_PREFILL;
-    bool sampled =
-        score_update(&g->score, g->now_ns, s, is_plan ? e->plan : SERENO_PLAN_VERIFY, is_plan && e->slept_ns > 0);
+    const sereno_signals none = {0};
+    bool is_subgraph = e->kind == SERENO_EVENT_SUBGRAPH;
+    const sereno_signals *s = is_subgraph || e->kind == SERENO_EVENT_TICK ? &e->signals : &none;
+    bool is_plan = is_subgraph && e->subgraph.plan >= 0 && e->subgraph.plan <= SERENO_PLAN_PREFILL;
+    bool sampled = score_update(&g->score, g->now_ns, s, is_plan ? e->subgraph.plan : SERENO_PLAN_VERIFY,
+                                is_plan && e->subgraph.slept_ns > 0);
     if (sampled) {
         burst_sample(&g->burst, g->now_ns, g->score.fast);
         histogram_add(&g->scores, (uint64_t)(fmin(fmax(g->score.fast, 0), 1) * SCORE_UNITS));
@@ -179,7 +169,8 @@ static void note_signals(sereno_governor *g, const sereno_event *e) {
     note_calm(g);
     if (g->was_burst && !g->burst.on) g->score.lasting = 0;
     g->was_burst = g->burst.on;
-    g->bottleneck = bottleneck_step(&g->classifier, g->now_ns, (double)s->run_delay, g->score.slow);
+    g->bottleneck =
+        bottleneck_step(&g->classifier, g->now_ns, s->has_run_delay ? (double)s->run_delay : NAN, g->score.slow);
 }
 
 static int32_t batch_index(int32_t batch) {
@@ -189,29 +180,43 @@ static int32_t batch_index(int32_t batch) {
 }
 
 /* A prefill pass may take longer than credit lasts: its tokens count as it goes on. */
-static void credit_prefill(sereno_governor *g, const sereno_event *e) {
+static void credit_prefill(sereno_governor *g, const sereno_subgraph_event *e) {
     double share = e->pass_share > 0 && e->pass_share <= 1 ? (double)e->pass_share : 0;
     double tokens = e->batch > 0 && e->batch <= SERENO_PREFILL_BATCH_MAX ? e->batch * share : 0;
     g->prefilled += tokens;
     bucket_fill(&g->bucket, tokens * g->prefill_cost);
 }
 
+static double count_tokens(const sereno_event *e) {
+    return e->tokens > 0 && e->tokens < (1 << 24) ? e->tokens : 0;
+}
+
+/* What cannot be taken must not be counted on: a draft that is not abandoned leaves the burst to a hold, and a batch
+ * that cannot grow is no step on the ladder. */
+static void note_allowed(sereno_governor *g, const sereno_bounds *allowed) {
+    bool is_said = allowed->batch_max > 0, batch_is_fixed = is_said && allowed->batch_min == allowed->batch_max;
+    int32_t batch_max = batch_is_fixed ? 1 : (int32_t)g->params.batch_max;
+    g->may_abandon = !is_said || (allowed->may_draft && allowed->draft_min <= 0 && allowed->draft_max > 0);
+    if (batch_max != g->ladder.batch_max) ladder_reset(&g->ladder);
+    g->ladder.batch_max = batch_max;
+}
+
 static void note_event(sereno_governor *g, const sereno_event *e) {
-    double tokens = e->tokens > 0 && e->tokens < (1 << 24) ? e->tokens : 0;
     switch (e->kind) {
     case SERENO_EVENT_SUBGRAPH:
-        note_sleep(g, e);
-        if (e->plan == SERENO_PLAN_PREFILL && e->slept_ns == 0) credit_prefill(g, e);
+        note_sleep(g, &e->subgraph);
+        if (e->subgraph.plan == SERENO_PLAN_PREFILL && e->subgraph.slept_ns == 0) credit_prefill(g, &e->subgraph);
         break;
-    case SERENO_EVENT_PASS: g->stats.passes_of[batch_index(e->batch)]++; break;
-    case SERENO_EVENT_TOKENS: bucket_fill(&g->bucket, tokens); break;
+    case SERENO_EVENT_PASS: g->stats.passes_of[batch_index(e->pass_batch)]++; break;
+    case SERENO_EVENT_TOKENS: bucket_fill(&g->bucket, count_tokens(e)); break;
     case SERENO_EVENT_PREFILL:
-        bucket_fill(&g->bucket, fmax(tokens - g->prefilled, 0) * g->prefill_cost);
+        bucket_fill(&g->bucket, fmax(count_tokens(e) - g->prefilled, 0) * g->prefill_cost);
         g->prefilled = 0;
         break;
     case SERENO_EVENT_BEGIN:
         g->n_requests++;
         g->prefilled = 0;
+        note_allowed(g, &e->allowed);
         break;
     case SERENO_EVENT_END: g->n_requests -= g->n_requests > 0; break;
     case SERENO_EVENT_PAUSE: g->paused = true; break;
@@ -259,7 +264,7 @@ static bool holds(sereno_governor *g, const sereno_event *e, bool preempt, bool 
         return false;
     }
     if (e->kind != SERENO_EVENT_SUBGRAPH) return g->burst.holding;
-    if (!preempt || e->plan != SERENO_PLAN_DRAFT) return burst_hold(&g->burst, g->now_ns, always);
+    if (!preempt || e->subgraph.plan != SERENO_PLAN_DRAFT) return burst_hold(&g->burst, g->now_ns, always);
     burst_release(&g->burst, g->now_ns);
     return false;
 }
@@ -268,7 +273,7 @@ static measures forced(sereno_governor *g, const sereno_event *e) {
     int32_t force = (int32_t)g->params.force;
     measures m = {.batch_min = 1};
     m.mode = (sereno_mode)(force - 1);
-    m.preempt = force >= FORCE_PREEMPT;
+    m.preempt = force >= FORCE_PREEMPT && g->may_abandon;
     if (force >= FORCE_BATCH) m.batch_min = ladder_batch_max(&g->ladder);
     if (force == FORCE_SLEEP) m.sleep_ratio = fmax(g->params.sleep_ratio, 1);
     if (force == FORCE_HOLD) m.hold = holds(g, e, m.preempt, true);
@@ -279,7 +284,7 @@ static measures governed(sereno_governor *g, const sereno_event *e) {
     const sereno_governor_params *p = &g->params;
     measures m = {.batch_min = 1, .mode = g->bucket.state == BUCKET_LOW ? SERENO_MODE_RELAXED : SERENO_MODE_OPEN};
     bool burst = g->burst.on;
-    if (burst && (g->calm.on || g->pi.output < p->preempt || p->preempt >= 1)) {
+    if (burst && g->may_abandon && (g->calm.on || g->pi.output < p->preempt || p->preempt >= 1)) {
         m.preempt = true;
         m.mode = SERENO_MODE_PREEMPT;
     }
@@ -322,8 +327,8 @@ static void note_reaction(sereno_governor *g) {
     histogram_add(&g->reactions, g->now_ns - g->burst.onset_ns);
 }
 
-/* Verdict at a boundary: `e` is of a subgraph. */
-static void at_boundary(sereno_governor *g, const sereno_event *e, const measures *m, sereno_decision *d) {
+/* Verdict at a boundary. */
+static void at_boundary(sereno_governor *g, const sereno_subgraph_event *e, const measures *m, sereno_decision *d) {
     bool is_draft = e->plan == SERENO_PLAN_DRAFT;
     if (m->mode == SERENO_MODE_PAUSED) {
         d->hold = true;
@@ -368,7 +373,7 @@ void sereno_governor_step(sereno_governor *g, const sereno_event *event, sereno_
     out->score = (float)fmin(fmax(g->score.fast, 0), 1);
     out->next_ns = g->n_requests > 0 && event->now_ns <= UINT64_MAX - TICK_NS ? event->now_ns + TICK_NS : UINT64_MAX;
     if (event->kind == SERENO_EVENT_SUBGRAPH) {
-        at_boundary(g, event, &m, out);
+        at_boundary(g, &event->subgraph, &m, out);
         g->sleep = m.mode == SERENO_MODE_PAUSED ? SLEEP_PAUSE : out->hold ? SLEEP_HOLD : SLEEP_OWED;
     }
 }

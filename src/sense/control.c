@@ -11,7 +11,7 @@ static void decide(sereno_control *c, const sereno_event *event, const sereno_bo
 static void look_at_hint(sereno_control *c, uint64_t now_ns, sereno_decision *out) {
     sereno_frame_state frame = sereno_frame_read(c->hint, now_ns);
     bool is_another = frame.in_frame && frame.begin_ns != c->frame_begin_ns;
-    sereno_event event = {.now_ns = now_ns, .signals = sereno_no_signals()};
+    sereno_event event = {.now_ns = now_ns};
     if (c->in_frame && (!frame.in_frame || is_another)) {
         event.kind = SERENO_EVENT_FRAME_END;
         c->in_frame = false;

@@ -353,7 +353,7 @@ static void follow_row(sereno_sensor *s, const sereno_boundary *at) {
 }
 
 sereno_signals sereno_sensor_read(sereno_sensor *s, const sereno_boundary *at) {
-    sereno_signals out = {NAN, NAN, NAN, NAN, NAN};
+    sereno_signals out = {0};
     bool was_delayed = delayed(s, at), is_first = follow_rests(s, at);
     if (at->plan != SERENO_PLAN_DRAFT || !s->draft_has_stream) {
         s->probe.position = at->n_subgraphs > 0 ? (double)(at->subgraph + 1) / at->n_subgraphs : 0;
@@ -367,7 +367,8 @@ sereno_signals sereno_sensor_read(sereno_sensor *s, const sereno_boundary *at) {
                          (baseline_key){at->plan, at->batch, at->subgraph + 1, at->n_subgraphs, s->in_row});
     }
     read_probe(s, at, &out);
-    out.run_delay = s->run_delay;
+    out.has_run_delay = !isnan(s->run_delay);
+    if (out.has_run_delay) out.run_delay = s->run_delay;
     s->run_delay = NAN;
     return out;
 }

@@ -53,7 +53,6 @@ uint64_t elastic_now_ns(const elastic *el) {
 void elastic_tell(elastic *el, sereno_event event) {
     if (!el->governing.step) return;
     event.now_ns = sereno_now_ns(el->engine_clock);
-    event.signals = sereno_no_signals();
     el->governing.step(el->governing.ctx, &event, NULL, &el->decision);
 }
 
@@ -82,12 +81,11 @@ static sereno_verdict govern(elastic *el, const sereno_boundary *b) {
     if (!el->governing.step) return (sereno_verdict){.action = SERENO_CONTINUE};
     sereno_event event = {.kind = SERENO_EVENT_SUBGRAPH,
                           .now_ns = b->now_ns,
-                          .plan = b->plan,
-                          .batch = b->batch,
-                          .pass_share = 1.0f / (float)b->n_subgraphs,
-                          .wall_ns = b->wall_ns,
-                          .slept_ns = b->slept_ns,
-                          .signals = sereno_no_signals()};
+                          .subgraph = {.plan = b->plan,
+                                       .batch = b->batch,
+                                       .pass_share = 1.0f / (float)b->n_subgraphs,
+                                       .wall_ns = b->wall_ns,
+                                       .slept_ns = b->slept_ns}};
     el->governing.step(el->governing.ctx, &event, b, &el->decision);
     bool abandons = el->decision.abandon && b->plan == SERENO_PLAN_DRAFT && !must_draft(el);
     if (abandons) return (sereno_verdict){.action = SERENO_ABANDON};
@@ -368,7 +366,7 @@ static int verify(elastic *el, elastic_sequence *const *set, int32_t n, int32_t 
         set[i]->stats.passes_of[index]++;
         set[i]->stats.verify_ns[index] += ns;
     }
-    elastic_tell(el, (sereno_event){.kind = SERENO_EVENT_PASS, .batch = n_inputs});
+    elastic_tell(el, (sereno_event){.kind = SERENO_EVENT_PASS, .pass_batch = n_inputs});
     return SERENO_OK;
 }
 

@@ -17,7 +17,7 @@
 #include "planner.h"
 #include "sereno/clock.h"
 #include "sereno/engine.h"
-#include "sereno/governor.h"
+#include "sereno/governing.h"
 #include "sereno/sampler.h"
 #include "sereno/speculation.h"
 #include "sereno/text.h"

@@ -283,7 +283,7 @@ int sereno_generate(sereno_generator *g, const sereno_request *request, sereno_g
         .g = g, .request = request, .out = out, .stops = {.stops = request->stops, .n_stops = request->n_stops}};
     begin_request(&p);
     sereno_error failure = {0};
-    elastic_tell(&g->elastic, (sereno_event){.kind = SERENO_EVENT_BEGIN});
+    elastic_tell(&g->elastic, (sereno_event){.kind = SERENO_EVENT_BEGIN, .allowed = g->elastic.options.bounds});
     status = prefill(&p, &failure);
     if (!status) status = decode(&p, &failure);
     elastic_tell(&g->elastic, (sereno_event){.kind = SERENO_EVENT_END});

@@ -548,13 +548,16 @@ static void test_who_governs_is_told_of_requests(void **state) {
     } wanted[] = {
         {SERENO_EVENT_BEGIN, 0},       {SERENO_EVENT_PREFILL, BATCH}, {SERENO_EVENT_PREFILL, BATCH},
         {SERENO_EVENT_PREFILL, BATCH}, {SERENO_EVENT_PREFILL, 10},    {SERENO_EVENT_TOKENS, 1},
-        {SERENO_EVENT_PASS, 0},        {SERENO_EVENT_TOKENS, 1},      {SERENO_EVENT_PASS, 0},
+        {SERENO_EVENT_PASS, 1},        {SERENO_EVENT_TOKENS, 1},      {SERENO_EVENT_PASS, 1},
         {SERENO_EVENT_TOKENS, 1},      {SERENO_EVENT_END, 0},
     };
     assert_int_equal(f->n_events, sizeof wanted / sizeof *wanted);
     for (int32_t i = 0; i < f->n_events; i++) {
         assert_int_equal(f->events[i].kind, wanted[i].kind);
-        assert_int_equal(f->events[i].tokens, wanted[i].tokens);
+        const sereno_event *e = &f->events[i];
+        if (e->kind == SERENO_EVENT_BEGIN) assert_int_equal(e->allowed.batch_max, 1); /* what plain decoding allows */
+        else if (e->kind == SERENO_EVENT_PASS) assert_int_equal(e->pass_batch, wanted[i].tokens);
+        else assert_int_equal(e->tokens, wanted[i].tokens);
     }
     /* The next is governed by nobody. */
     prompt[0] = prompt[0] == 100 ? 101 : 100;

@@ -57,7 +57,8 @@ static void check_decision(const sereno_event *e, const sereno_decision *d) {
     assert_true(is_batch(b->batch_min) && is_batch(b->batch_max) && b->batch_min <= b->batch_max);
     assert_in_range(d->prefill_batch, 1, SERENO_PREFILL_BATCH_MAX);
     assert_in_range(d->sleep_us, 0, SERENO_SLEEP_US_MAX);
-    assert_true(!d->abandon || (e->kind == SERENO_EVENT_SUBGRAPH && e->plan == SERENO_PLAN_DRAFT && !d->sleep_us));
+    assert_true(!d->abandon ||
+                (e->kind == SERENO_EVENT_SUBGRAPH && e->subgraph.plan == SERENO_PLAN_DRAFT && !d->sleep_us));
     assert_true(d->sleep_us == 0 || e->kind == SERENO_EVENT_SUBGRAPH);
     assert_true(!d->hold || d->sleep_us > 0);
     assert_true((int)d->mode >= 0 && (int)d->mode < SERENO_MODES);
@@ -81,15 +82,29 @@ static sereno_event odd_event(rng *r, uint64_t *now_ns) {
     case 1: *now_ns -= rng_u64(r) >> 30; break;
     default: *now_ns += rng_below(r, 1000000);
     }
-    return (sereno_event){.kind = rng_below(r, 3) ? SERENO_EVENT_SUBGRAPH : rng_below(r, SERENO_EVENT_KINDS),
-                          .now_ns = *now_ns,
-                          .plan = rng_below(r, 3),
-                          .batch = (int32_t)odd_u64(r),
-                          .tokens = (int32_t)odd_u64(r),
-                          .wall_ns = odd_u64(r),
-                          .slept_ns = rng_below(r, 2) ? 0 : odd_u64(r),
-                          .deadline_ns = rng_below(r, 2) ? *now_ns + rng_below(r, 10000000) : odd_u64(r),
-                          .signals = {odd_float(r), odd_float(r), odd_float(r), odd_float(r), odd_float(r)}};
+    sereno_event e = {
+        .kind = rng_below(r, 3) ? SERENO_EVENT_SUBGRAPH : rng_below(r, SERENO_EVENT_KINDS),
+        .now_ns = *now_ns,
+        .signals = {odd_float(r), odd_float(r), odd_float(r), odd_float(r), odd_float(r), rng_below(r, 2)}};
+    switch (e.kind) {
+    case SERENO_EVENT_SUBGRAPH:
+        e.subgraph = (sereno_subgraph_event){.plan = rng_below(r, 3),
+                                             .batch = (int32_t)odd_u64(r),
+                                             .pass_share = odd_float(r),
+                                             .wall_ns = odd_u64(r),
+                                             .slept_ns = rng_below(r, 2) ? 0 : odd_u64(r)};
+        break;
+    case SERENO_EVENT_PASS: e.pass_batch = (int32_t)odd_u64(r); break;
+    case SERENO_EVENT_BEGIN:
+        e.allowed = (sereno_bounds){rng_below(r, 2), (int32_t)odd_u64(r), (int32_t)odd_u64(r), (int32_t)odd_u64(r),
+                                    (int32_t)odd_u64(r)};
+        break;
+    case SERENO_EVENT_FRAME_BEGIN:
+        e.deadline_ns = rng_below(r, 2) ? *now_ns + rng_below(r, 10000000) : odd_u64(r);
+        break;
+    default: e.tokens = (int32_t)odd_u64(r); break;
+    }
+    return e;
 }
 
 /* Settings anywhere in their ranges, often at an end. */
@@ -147,7 +162,7 @@ static void test_only_differences_of_time_count(void **state) {
             sereno_event e = odd_event(&r[k], &now_ns[k]);
             now_ns[k] &= (UINT64_C(1) << 61) - 1;
             e.now_ns = now_ns[k] + shift_ns[k];
-            e.deadline_ns = e.now_ns + 8000000;
+            if (e.kind == SERENO_EVENT_FRAME_BEGIN) e.deadline_ns = e.now_ns + 8000000;
             memset(&d[k], 0, sizeof d[k]);
             sereno_governor_step(g[k], &e, &d[k]);
             d[k].next_ns = 0;
@@ -166,11 +181,10 @@ static bool asks_for_sleep(sereno_governor *g, uint64_t *now_ns, uint64_t ran_ns
     *now_ns += slept_ns > 0 ? slept_ns : ran_ns;
     sereno_event e = {.kind = SERENO_EVENT_SUBGRAPH,
                       .now_ns = *now_ns,
-                      .plan = SERENO_PLAN_VERIFY,
-                      .batch = 1,
-                      .wall_ns = ran_ns,
-                      .slept_ns = slept_ns,
-                      .signals = sereno_no_signals()};
+                      .subgraph.plan = SERENO_PLAN_VERIFY,
+                      .subgraph.batch = 1,
+                      .subgraph.wall_ns = ran_ns,
+                      .subgraph.slept_ns = slept_ns};
     sereno_governor_step(g, &e, &d);
     return d.sleep_us > 0;
 }
@@ -207,38 +221,100 @@ static void test_gaps_are_no_evidence(void **state) {
     params.hold_max_us = 0;
     params.sleep_from = 0.7;
     sereno_governor *g = open_governor(&params);
-    sereno_event e = {.kind = SERENO_EVENT_BEGIN, .now_ns = 1, .signals = sereno_no_signals()};
+    sereno_event e = {.kind = SERENO_EVENT_BEGIN, .now_ns = 1};
     sereno_decision d;
     sereno_governor_step(g, &e, &d);
     e = (sereno_event){.kind = SERENO_EVENT_SUBGRAPH,
                        .now_ns = 1,
-                       .plan = SERENO_PLAN_VERIFY,
-                       .batch = 1,
-                       .wall_ns = 500000,
-                       .signals = {1.2247f, 0.5f, 1.3416f, 0.8f, NAN}}; /* half */
+                       .subgraph.plan = SERENO_PLAN_VERIFY,
+                       .subgraph.batch = 1,
+                       .subgraph.wall_ns = 500000,
+                       .signals = {1.2247f, 0.5f, 1.3416f, 0.8f, 0, false}}; /* half */
     const sereno_event tokens = {.kind = SERENO_EVENT_TOKENS, .tokens = 1000};
     for (int gap = 0; gap < 2; gap++) {
         int before = -1;
         for (int i = 0; i < 1000; i++) {
             sereno_event credit = tokens;
-            credit.now_ns = e.now_ns += e.wall_ns;
+            credit.now_ns = e.now_ns += e.subgraph.wall_ns;
             sereno_governor_step(g, &credit, &d); /* it owes nothing */
             sereno_governor_step(g, &e, &d);
             if (before < 0 && d.mode == SERENO_MODE_SLEEP) before = i;
         }
         assert_true(gap == 0 ? before > 200 : before >= 0 && before < 150);
         e.now_ns += 1900000000;
-        sereno_event tick = {.kind = SERENO_EVENT_TICK, .now_ns = e.now_ns, .signals = sereno_no_signals()};
+        sereno_event tick = {.kind = SERENO_EVENT_TICK, .now_ns = e.now_ns};
         sereno_governor_step(g, &tick, &d);
     }
     sereno_governor_close(&g);
+}
+
+/* ---- What the caller has fixed ---- */
+
+/* What a second beside a foreground that streams all the time comes to. */
+typedef struct answers {
+    int abandons, closed, holds, larger, batch_mode;
+    sereno_governor_stats stats;
+} answers;
+
+static answers contend(const sereno_bounds *allowed) {
+    sereno_governor_params params = sereno_governor_defaults(SERENO_POLICY_UI_FIRST);
+    params.min_share = params.min_tok_s = 0; /* nothing is owed */
+    sereno_governor *g = open_governor(&params);
+    sereno_event e = {.kind = SERENO_EVENT_BEGIN, .now_ns = 1, .allowed = *allowed};
+    answers a = {0};
+    sereno_decision d;
+    sereno_governor_step(g, &e, &d);
+    e = (sereno_event){.kind = SERENO_EVENT_SUBGRAPH, .now_ns = 1};
+    for (int i = 0; i < 10000; i++) {
+        bool slept = i > 0 && d.sleep_us > 0;
+        e.now_ns += slept ? (uint64_t)d.sleep_us * 1000 : 100000;
+        e.subgraph = (sereno_subgraph_event){.plan = i / 5 % 2 ? SERENO_PLAN_VERIFY : SERENO_PLAN_DRAFT,
+                                             .batch = 1,
+                                             .wall_ns = 100000,
+                                             .slept_ns = slept ? (uint64_t)d.sleep_us * 1000 : 0};
+        e.signals = (sereno_signals){slept ? 0 : 1.5f, 0.5f, 1.8f, 0.8f, 0, false};
+        sereno_governor_step(g, &e, &d);
+        a.abandons += d.abandon;
+        a.closed += !d.bounds.may_draft;
+        a.holds += d.hold;
+        a.larger += d.bounds.batch_min > 1;
+        a.batch_mode += d.mode == SERENO_MODE_BATCH;
+    }
+    sereno_governor_read(g, &a.stats);
+    sereno_governor_close(&g);
+    return a;
+}
+
+/* What cannot be taken is neither ordered nor counted, and a burst is answered by what can be. */
+static void test_what_is_fixed(void **state) {
+    (void)state;
+    const sereno_bounds nothing_said = {0}, all = {true, 0, SERENO_DRAFT_MAX, 1, SERENO_VERIFY_BATCH_MAX},
+                        length = {true, 3, 3, 1, SERENO_VERIFY_BATCH_MAX},
+                        none = {true, 0, 0, 1, SERENO_VERIFY_BATCH_MAX}, batch = {true, 0, SERENO_DRAFT_MAX, 8, 8};
+    answers open = contend(&all), same = contend(&nothing_said);
+    assert_true(open.abandons > 0 && open.closed > 0 && open.holds > 0 && open.larger > 0);
+    assert_memory_equal(&open, &same, offsetof(answers, stats));
+    for (int i = 0; i < 2; i++) {
+        answers a = contend(i ? &none : &length);
+        assert_int_equal(a.abandons, 0);
+        assert_int_equal(a.closed, 0);
+        assert_int_equal(a.stats.preemptions, 0);
+        assert_true(a.holds > 0 && a.larger > 0);
+        assert_int_equal(a.stats.reactions, 1);
+        assert_true(a.stats.holds > 0);
+    }
+    answers a = contend(&batch);
+    assert_int_equal(a.larger, 0);
+    assert_int_equal(a.batch_mode, 0);
+    assert_int_equal(a.stats.batch_changes, 0);
+    assert_true(a.abandons > 0);
 }
 
 /* ---- Statistics ---- */
 
 static sereno_decision tell(sereno_governor *g, sereno_event e) {
     sereno_decision d;
-    if (e.kind != SERENO_EVENT_SUBGRAPH) e.signals = sereno_no_signals();
+    if (e.kind != SERENO_EVENT_SUBGRAPH) e.signals = (sereno_signals){0};
     sereno_governor_step(g, &e, &d);
     return d;
 }
@@ -289,7 +365,7 @@ static void test_passes_by_batch(void **state) {
     static const uint64_t wanted[SERENO_BATCHES] = {1, 1, 2, 3, 1, 2};
     sereno_governor *g = open_forced(1);
     for (size_t i = 0; i < N(batches); i++) {
-        tell(g, (sereno_event){.kind = SERENO_EVENT_PASS, .now_ns = 1, .batch = batches[i]});
+        tell(g, (sereno_event){.kind = SERENO_EVENT_PASS, .now_ns = 1, .pass_batch = batches[i]});
     }
     sereno_governor_stats s = stats_of(g);
     for (int i = 0; i < SERENO_BATCHES; i++) assert_int_equal(s.passes_of[i], wanted[i]);
@@ -302,19 +378,23 @@ static void test_times_slept(void **state) {
     static const uint64_t us = 1000;
     for (int force = 4; force <= 5; force++) { /* sleep, hold */
         sereno_governor *g = open_forced(force);
-        sereno_event e = {.kind = SERENO_EVENT_SUBGRAPH, .plan = SERENO_PLAN_VERIFY, .batch = 1, .wall_ns = 1000 * us};
-        e.signals = sereno_no_signals();
+        sereno_event e = {.kind = SERENO_EVENT_SUBGRAPH,
+                          .subgraph.plan = SERENO_PLAN_VERIFY,
+                          .subgraph.batch = 1,
+                          .subgraph.wall_ns = 1000 * us};
+        e.signals = (sereno_signals){0};
         for (int i = 0; i < 3; i++) {
             e.now_ns += 100 * us;
-            e.slept_ns = 0;
+            e.subgraph.slept_ns = 0;
             assert_true(tell(g, e).sleep_us > 0);
-            for (e.slept_ns = 200 * us; e.slept_ns <= 1000 * us; e.slept_ns += 200 * us) {
+            for (e.subgraph.slept_ns = 200 * us; e.subgraph.slept_ns <= 1000 * us; e.subgraph.slept_ns += 200 * us) {
                 e.now_ns += 200 * us;
                 assert_int_equal(tell(g, e).hold, force == 5);
             }
         }
         tell(g, (sereno_event){.kind = SERENO_EVENT_PAUSE, .now_ns = e.now_ns});
-        for (e.slept_ns = 0; e.slept_ns <= 5000 * us; e.slept_ns += 1000 * us) assert_true(tell(g, e).hold);
+        for (e.subgraph.slept_ns = 0; e.subgraph.slept_ns <= 5000 * us; e.subgraph.slept_ns += 1000 * us)
+            assert_true(tell(g, e).hold);
         tell(g, (sereno_event){.kind = SERENO_EVENT_RESUME, .now_ns = e.now_ns});
         tell(g, e);
         sereno_governor_stats s = stats_of(g);
@@ -337,7 +417,7 @@ static void test_reactions(void **state) {
     for (uint64_t i = 1; i <= 20; i++) {
         sereno_event e = {.kind = SERENO_EVENT_FRAME_BEGIN, .now_ns = now_ns, .deadline_ns = now_ns + 8000 * us};
         tell(g, e);
-        e = (sereno_event){.kind = SERENO_EVENT_SUBGRAPH, .plan = SERENO_PLAN_DRAFT, .signals = sereno_no_signals()};
+        e = (sereno_event){.kind = SERENO_EVENT_SUBGRAPH, .subgraph.plan = SERENO_PLAN_DRAFT};
         e.now_ns = now_ns + (i * 7 % 20 + 1) * 100 * us;
         assert_true(tell(g, e).abandon);
         e.now_ns += 100 * us;
@@ -360,8 +440,9 @@ static void test_score_quantiles(void **state) {
     sereno_governor *g = open_forced(1);
     for (uint64_t i = 0; i < 1000; i++) {
         double intensity = i % 100 < 3 ? 1 : i % 100 % 10 == 5 ? 0.5 : 0;
-        sereno_event e = {.kind = SERENO_EVENT_SUBGRAPH, .now_ns = 1 + i * 50000000, .plan = SERENO_PLAN_VERIFY};
-        e.signals = sereno_no_signals();
+        sereno_event e = {
+            .kind = SERENO_EVENT_SUBGRAPH, .now_ns = 1 + i * 50000000, .subgraph.plan = SERENO_PLAN_VERIFY};
+        e.signals = (sereno_signals){0};
         e.signals.probe = (float)pow(1.8, intensity);
         e.signals.probe_slope = 0.8f;
         tell(g, e);
@@ -382,23 +463,22 @@ static void test_prefill_counts_once(void **state) {
     assert_ok(sereno_governor_open(&params, &limits, &g, err));
     sereno_event half = {.kind = SERENO_EVENT_SUBGRAPH,
                          .now_ns = 1,
-                         .plan = SERENO_PLAN_PREFILL,
-                         .batch = 100,
-                         .pass_share = 0.5f,
-                         .signals = sereno_no_signals()};
+                         .subgraph.plan = SERENO_PLAN_PREFILL,
+                         .subgraph.batch = 100,
+                         .subgraph.pass_share = 0.5f};
     const sereno_event end = {.kind = SERENO_EVENT_PREFILL, .now_ns = 1, .tokens = 100};
     tell(g, (sereno_event){.kind = SERENO_EVENT_BEGIN, .now_ns = 1});
     double before = stats_of(g).bucket_tokens;
     tell(g, half);
     tell(g, half);
     assert_float_equal(stats_of(g).bucket_tokens, before + 10, 1e-6);
-    half.slept_ns = 1000; /* looked at again */
+    half.subgraph.slept_ns = 1000; /* looked at again */
     tell(g, half);
     tell(g, end);
     assert_float_equal(stats_of(g).bucket_tokens, before + 10, 1e-6);
     tell(g, end); /* one without boundaries */
     assert_float_equal(stats_of(g).bucket_tokens, before + 20, 1e-6);
-    half.slept_ns = 0;
+    half.subgraph.slept_ns = 0;
     tell(g, half); /* one that is given up, and made anew */
     tell(g, half);
     tell(g, half);
@@ -706,10 +786,11 @@ static void test_cost(void **state) {
         double intensity = i / 2000 % 2 ? 1 : 0;
         sereno_event e = {.kind = i ? SERENO_EVENT_SUBGRAPH : SERENO_EVENT_BEGIN,
                           .now_ns = i * 80000,
-                          .plan = i / 30 % 2 ? SERENO_PLAN_VERIFY : SERENO_PLAN_DRAFT,
-                          .batch = 1,
-                          .wall_ns = 80000,
-                          .signals = {(float)exp(0.4 * intensity) + 0.1f * rng_signed_unit(&r), 0.5f, NAN, NAN, 0}};
+                          .subgraph.plan = i / 30 % 2 ? SERENO_PLAN_VERIFY : SERENO_PLAN_DRAFT,
+                          .subgraph.batch = 1,
+                          .subgraph.wall_ns = 80000,
+                          .signals = {(float)exp(0.4 * intensity) + 0.1f * rng_signed_unit(&r), 0.5f, 0, 0, 0, true}};
+        if (i == 0) e.allowed = (sereno_bounds){0};
         if (i % 6 == 0) e.signals.probe = (float)exp(0.6 * intensity) + 0.2f * rng_signed_unit(&r);
         e.signals.probe_slope = 0.8f;
         sereno_decision d;
@@ -742,6 +823,7 @@ int main(void) {
         cmocka_unit_test(test_no_lock_in),
         cmocka_unit_test(test_no_starvation),
         cmocka_unit_test(test_full_speed_again),
+        cmocka_unit_test(test_what_is_fixed),
         cmocka_unit_test(test_what_comes_back),
         cmocka_unit_test(test_score_does_not_depend_on_modes),
         cmocka_unit_test(test_step_response),

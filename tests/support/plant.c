@@ -54,7 +54,7 @@ static void tell(plant *p, sereno_event event) {
     p->n_events++;
     if (!p->governor) return;
     event.now_ns = told_ns(p);
-    if (event.kind != SERENO_EVENT_SUBGRAPH) event.signals = sereno_no_signals();
+    if (event.kind != SERENO_EVENT_SUBGRAPH) event.signals = (sereno_signals){0};
     sereno_governor_step(p->governor, &event, &p->decision);
     if (p->on_step) p->on_step(p->ctx, p, &event, &p->decision);
 }
@@ -89,30 +89,31 @@ static void probe(plant *p, sereno_signals *s) {
 }
 
 /* A subgraph that takes so long alone; true: the pass is to be abandoned. */
-static bool run_subgraph(plant *p, sereno_event e, double alone_us, double slope, bool senses) {
+static bool run_subgraph(plant *p, sereno_subgraph_event of, double alone_us, double slope, bool senses) {
     const plant_phase *f = phase_now(p);
     double ratio = (1 + f->clock) * pow(1 + slope, plant_intensity(p)) * noise(p, p->noise);
     uint64_t wall_ns = (uint64_t)(alone_us * ratio * 1e3);
     p->now_ns += wall_ns;
-    e.kind = SERENO_EVENT_SUBGRAPH;
-    e.wall_ns = wall_ns;
+    sereno_event e = {.kind = SERENO_EVENT_SUBGRAPH, .subgraph = of};
+    e.subgraph.wall_ns = wall_ns;
     for (;;) {
         tell_others(p);
         f = phase_now(p);
-        e.signals = sereno_no_signals();
+        e.signals = (sereno_signals){0};
         if (!f->is_blind) {
             probe(p, &e.signals);
-            if (senses && e.slept_ns == 0) {
+            if (senses && e.subgraph.slept_ns == 0) {
                 e.signals.stretch = (float)ratio;
                 e.signals.stretch_slope = (float)slope;
             }
+            e.signals.has_run_delay = f->run_delay >= 0;
             if (f->run_delay >= 0) e.signals.run_delay = (float)f->run_delay;
         }
         tell(p, e);
         if (p->decision.abandon) return true;
         if (p->decision.sleep_us == 0 || p->now_ns >= p->end_ns) return false;
         p->now_ns += (uint64_t)p->decision.sleep_us * 1000;
-        e.slept_ns += (uint64_t)p->decision.sleep_us * 1000;
+        e.subgraph.slept_ns += (uint64_t)p->decision.sleep_us * 1000;
     }
 }
 
@@ -132,7 +133,7 @@ static void prefill(plant *p) {
         double us = prefill_us_a_token * n;
         int32_t n_subgraphs = (int32_t)ceil(us / 800);
         for (int32_t i = 0; i < n_subgraphs; i++) {
-            sereno_event e = {.plan = SERENO_PLAN_PREFILL, .batch = n, .pass_share = 1 / (float)n_subgraphs};
+            sereno_subgraph_event e = {.plan = SERENO_PLAN_PREFILL, .batch = n, .pass_share = 1 / (float)n_subgraphs};
             run_subgraph(p, e, us / n_subgraphs, prefill_slope, i % 4 != 1);
             if (has_ended(p)) return;
             did(p, n * plant_limits().prefill_cost / n_subgraphs);
@@ -147,7 +148,7 @@ static int32_t draft(plant *p) {
     while (n < DRAFTS && p->decision.bounds.may_draft && !has_ended(p)) {
         bool abandoned = false;
         for (int32_t i = 0; i < DRAFT_SUBGRAPHS && !abandoned && !has_ended(p); i++) {
-            sereno_event e = {.plan = SERENO_PLAN_DRAFT, .batch = 1};
+            sereno_subgraph_event e = {.plan = SERENO_PLAN_DRAFT, .batch = 1};
             abandoned = run_subgraph(p, e, draft_us, draft_slope, i % 4 != 1);
         }
         tell(p, (sereno_event){.kind = SERENO_EVENT_DRAFT_TOKEN, .tokens = !abandoned});
@@ -165,7 +166,7 @@ static void verify_pass(plant *p, int32_t drafted) {
     if (wanted < p->decision.bounds.batch_min) wanted = p->decision.bounds.batch_min;
     while ((1 << at) < wanted) at++;
     for (int32_t i = 0; i < VERIFY_SUBGRAPHS; i++) {
-        sereno_event e = {.plan = SERENO_PLAN_VERIFY, .batch = 1 << at};
+        sereno_subgraph_event e = {.plan = SERENO_PLAN_VERIFY, .batch = 1 << at};
         run_subgraph(p, e, verify_us * verify[at].times, verify[at].slope, i % 4 != 1);
         if (has_ended(p)) return;
     }
@@ -178,7 +179,7 @@ static void verify_pass(plant *p, int32_t drafted) {
     }
     p->tokens += committed;
     did(p, committed);
-    tell(p, (sereno_event){.kind = SERENO_EVENT_PASS, .batch = 1 << at});
+    tell(p, (sereno_event){.kind = SERENO_EVENT_PASS, .pass_batch = 1 << at});
     tell(p, (sereno_event){.kind = SERENO_EVENT_TOKENS, .tokens = committed});
 }
 

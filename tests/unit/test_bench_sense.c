@@ -60,10 +60,10 @@ static void test_a_window(void **state) {
     sense_settle(&t, &w);
     for (int i = 0; i < SENSE_SIGNALS; i++) assert_true(isnan(w.signal[i]));
     const sereno_signals samples[] = {
-        {1.2f, 0.2f, NAN, NAN, 0.1f}, /* what an intensity of 1 does */
-        {2, 1, 2, 0.9f, 0.3f},        /* the same, of a steeper one */
-        {1, 1, 4, 0.9f, NAN},         /* 0 */
-        {3, 0.04f, NAN, NAN, NAN},    /* too flat to count but in the mean */
+        {1.2f, 0.2f, 0, 0, 0.1f, true}, /* what an intensity of 1 does */
+        {2, 1, 2, 0.9f, 0.3f, true},    /* the same, of a steeper one */
+        {1, 1, 4, 0.9f, 0, false},      /* 0 */
+        {3, 0.04f, 0, 0, 0, false},     /* too flat to count but in the mean */
     };
     for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) sense_add(&t, &samples[i]);
     sense_settle(&t, &w);

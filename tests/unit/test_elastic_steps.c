@@ -746,16 +746,16 @@ static void test_who_governs_is_told(void **state) {
         for (int i = 0; i < SCRIPTED_SUBGRAPHS; i++, e++) {
             now += wall_ns;
             assert_int_equal(e->kind, SERENO_EVENT_SUBGRAPH);
-            assert_int_equal(e->plan, drafts ? SERENO_PLAN_DRAFT : SERENO_PLAN_VERIFY);
-            assert_int_equal(e->batch, batch);
-            assert_float_equal(e->pass_share, 1.0 / SCRIPTED_SUBGRAPHS, 1e-6);
-            assert_int_equal(e->wall_ns, wall_ns);
-            assert_int_equal(e->slept_ns, 0);
+            assert_int_equal(e->subgraph.plan, drafts ? SERENO_PLAN_DRAFT : SERENO_PLAN_VERIFY);
+            assert_int_equal(e->subgraph.batch, batch);
+            assert_float_equal(e->subgraph.pass_share, 1.0 / SCRIPTED_SUBGRAPHS, 1e-6);
+            assert_int_equal(e->subgraph.wall_ns, wall_ns);
+            assert_int_equal(e->subgraph.slept_ns, 0);
             assert_int_equal(e->now_ns, now);
         }
         assert_int_equal(e->kind, drafts ? SERENO_EVENT_DRAFT_TOKEN : SERENO_EVENT_PASS);
-        assert_int_equal(e->tokens, drafts);
-        assert_int_equal(e->batch, drafts ? 0 : 4);
+        if (drafts) assert_int_equal(e->tokens, 1);
+        else assert_int_equal(e->pass_batch, 4);
         assert_int_equal(e++->now_ns, now);
     }
     assert_int_equal(e->kind, SERENO_EVENT_TOKENS);
@@ -771,7 +771,7 @@ static void test_who_governs_is_told(void **state) {
     assert_ok(elastic_step(&l->el, l->set, 1, err));
     for (uint64_t i = 0; i < 4; i++) {
         assert_int_equal(g.events[i].kind, SERENO_EVENT_SUBGRAPH);
-        assert_int_equal(g.events[i].slept_ns, i < 3 ? 7000 * i : 0);
+        assert_int_equal(g.events[i].subgraph.slept_ns, i < 3 ? 7000 * i : 0);
     }
     close_loop(l);
 }

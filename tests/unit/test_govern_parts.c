@@ -33,7 +33,7 @@ static score fresh_score(void) {
 
 /* A sample as a foreground of this intensity beside this clock would give it; slope 0: there is no such signal. */
 static sereno_signals signals_at(double intensity, double clock, double stretch_slope, double probe_slope) {
-    sereno_signals s = sereno_no_signals();
+    sereno_signals s = {0};
     if (stretch_slope > 0) {
         s.stretch = (float)(clock * pow(1 + stretch_slope, intensity));
         s.stretch_slope = (float)stretch_slope;
@@ -93,9 +93,12 @@ static void test_score_ignores_what_says_nothing(void **state) {
     (void)state;
     static const float nan = NAN, inf = INFINITY;
     static const sereno_signals rows[] = {
-        {nan, 0.5f, nan, 0.5f, 0}, {inf, 0.5f, -inf, 0.5f, 0}, {0, 0.5f, 0, 0.5f, 0},   {-1, 0.5f, -FLT_MIN, 0.5f, 0},
-        {2, 0, 2, 0, 0},           {2, -1, 2, -0.5f, 0},       {2, nan, 2, nan, 0},     {2, inf, 2, inf, 0},
-        {2, 0.049f, 2, 0.049f, 0}, {nan, nan, nan, nan, nan},  {inf, inf, inf, inf, 0}, {2, -inf, 2, -inf, 0},
+        {nan, 0.5f, nan, 0.5f, 0, true}, {inf, 0.5f, -inf, 0.5f, 0, true},
+        {0, 0.5f, 0, 0.5f, 0, true},     {-1, 0.5f, -FLT_MIN, 0.5f, 0, true},
+        {2, 0, 2, 0, 0, true},           {2, -1, 2, -0.5f, 0, true},
+        {2, nan, 2, nan, 0, true},       {2, inf, 2, inf, 0, true},
+        {2, 0.049f, 2, 0.049f, 0, true}, {nan, nan, nan, nan, nan, true},
+        {inf, inf, inf, inf, 0, true},   {2, -inf, 2, -inf, 0, true},
     };
     for (size_t i = 0; i < N(rows); i++) {
         score s = fresh_score();
@@ -116,7 +119,7 @@ static void test_score_stays_in_range(void **state) {
     uint64_t now_ns = 0;
     for (int i = 0; i < 200000; i++) {
         sereno_signals signals = {odd[rng_below(&r, N(odd))], odd[rng_below(&r, N(odd))], odd[rng_below(&r, N(odd))],
-                                  odd[rng_below(&r, N(odd))], odd[rng_below(&r, N(odd))]};
+                                  odd[rng_below(&r, N(odd))], odd[rng_below(&r, N(odd))], rng_below(&r, 2)};
         now_ns += rng_u64(&r) >> (24 + rng_below(&r, 40));
         score_update(&s, now_ns, &signals, SERENO_PLAN_VERIFY, false);
         assert_true(s.fast >= -1.25 && s.fast <= 1.25);
@@ -243,7 +246,7 @@ static void test_score_keeps_what_the_probe_cannot_deny(void **state) {
         uint64_t now_ns = feed(&s, 1, 1000 * ms, ms / 3, signals_at(0, 1, 0.5, slope), 0, &r);
         for (int n = 1; n <= 900; n++) {
             sereno_signals both = signals_at(1, 1, 0.5, n % rows[i].every == 0 ? slope : 0);
-            if (!isnan(both.probe)) both.probe = (float)pow(1 + slope, rows[i].said);
+            if (both.probe > 0) both.probe = (float)pow(1 + slope, rows[i].said);
             now_ns = feed(&s, now_ns, ms / 3, ms / 3, both, 0, &r);
             if (n > 15) least = fmin(least, s.fast);
         }
@@ -263,7 +266,7 @@ static void test_score_drift_is_not_misled(void **state) {
     assert_true(fabs(s.drift) < 0.03);
     now_ns = feed(&s, now_ns, 1000 * ms, ms / 3, signals_at(0, 1, 0.5, 0.8), 0, &r);
     double before = s.drift;
-    sereno_signals absurd = {1e30f, 0.5f, 1, 0.8f, NAN};
+    sereno_signals absurd = {1e30f, 0.5f, 1, 0.8f, 0, false};
     score_update(&s, now_ns + 3600000 * ms, &absurd, SERENO_PLAN_VERIFY, false);
     assert_true(fabs(s.drift - before) < 0.05);
 }
@@ -272,7 +275,7 @@ static void test_score_forgets_without_sensor(void **state) {
     (void)state;
     rng r = {1};
     score s = fresh_score();
-    sereno_signals none = sereno_no_signals();
+    sereno_signals none = {0};
     uint64_t now_ns = feed(&s, 1, 500 * ms, ms, signals_at(1, 1, 0.5, 0.8), 0, &r);
     now_ns = feed(&s, now_ns, 90 * ms, ms, none, 0, &r);
     assert_true(s.fast > 0.9);

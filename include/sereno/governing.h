@@ -1,0 +1,24 @@
+/*
+ * Governing a request of this library: who runs requests tells of events and obeys decisions. A governor needs none of
+ * this (governor.h); it joins one to an engine.
+ */
+#ifndef SERENO_GOVERNING_H
+#define SERENO_GOVERNING_H
+
+#include "sereno/engine.h"
+#include "sereno/governor.h"
+
+/*
+ * Who is told of events by whoever runs requests, and decides. boundary: of SUBGRAPH, else NULL; whoever senses fills
+ * the event's signals from it. The decision holds until the next. step NULL: nobody governs. Thread: the engine's
+ * owner.
+ */
+typedef struct sereno_governing {
+    void (*step)(void *ctx, sereno_event *event, const sereno_boundary *boundary, sereno_decision *decision);
+    void *ctx;
+} sereno_governing;
+
+/* What a governor of this engine reckons its guarantee from: by what the engine expects of its passes. */
+SERENO_API sereno_governor_limits sereno_governor_limits_of(const sereno_engine *target);
+
+#endif

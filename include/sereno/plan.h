@@ -1,0 +1,31 @@
+/*
+ * What governors and engines share: kinds of passes, their batches, and the bounds within which speculation decides.
+ * Needs no engine.
+ */
+#ifndef SERENO_PLAN_H
+#define SERENO_PLAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum sereno_plan_kind {
+    SERENO_PLAN_DRAFT,   /* a token of a draft, or up to 32 that it missed; may be thrown away at no loss */
+    SERENO_PLAN_VERIFY,  /* 1 to 32 tokens: decoding, or verification of candidates */
+    SERENO_PLAN_PREFILL, /* a prompt, in larger batches */
+} sereno_plan_kind;
+
+enum {
+    SERENO_VERIFY_BATCH_MAX = 32,   /* tokens of a DRAFT or VERIFY pass */
+    SERENO_PREFILL_BATCH_MAX = 128, /* tokens of a PREFILL pass */
+    SERENO_DRAFT_MAX = SERENO_VERIFY_BATCH_MAX - 1,
+    SERENO_BATCHES = 6, /* of verification: 1, 2, 4 .. 32 */
+};
+
+/* Within which the planner decides, for each step. */
+typedef struct sereno_bounds {
+    bool may_draft;               /* the draft model may run */
+    int32_t draft_min, draft_max; /* tokens that it drafts; 0 .. SERENO_DRAFT_MAX */
+    int32_t batch_min, batch_max; /* tokens of a verification pass: 1, 2, 4, 8, 16 or 32; padded to the smaller one */
+} sereno_bounds;
+
+#endif
