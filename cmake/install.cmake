@@ -2,11 +2,14 @@
 include(CMakePackageConfigHelpers)
 
 install(TARGETS sereno RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(TARGETS sereno_shared EXPORT serenoTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS sereno_shared sereno_governor EXPORT serenoTargets
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/sereno DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 
-configure_file(cmake/sereno.pc.in sereno.pc @ONLY)
-install(FILES ${CMAKE_CURRENT_BINARY_DIR}/sereno.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+foreach(name sereno sereno-governor)
+  configure_file(cmake/${name}.pc.in ${name}.pc @ONLY)
+  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()
 
 set(SERENO_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/sereno)
 install(EXPORT serenoTargets NAMESPACE sereno:: FILE serenoConfig.cmake DESTINATION ${SERENO_CMAKE_DIR})
