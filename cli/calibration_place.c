@@ -60,9 +60,7 @@ sereno_calibration *calibration_find(const sereno_engine *target, const sereno_e
     sereno_error why = {0};
     *err = why;
     if (!find_place(target, draft, 0, path, sizeof path, &folder) || !may_exist(path)) return NULL;
-    int status = sereno_calibration_load(path, target, draft, &c, &why);
-    if (status == SERENO_ERR_FORMAT) err_set(err, status, "'%s': %s", path, why.message);
-    else if (status) *err = why; /* has the path */
+    if (sereno_calibration_load(path, target, draft, &c, &why) != SERENO_OK) *err = why;
     return c;
 }
 

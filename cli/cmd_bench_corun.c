@@ -227,6 +227,7 @@ static int open_engine(void *ctx, int first, sereno_engine **engine, sereno_erro
     const corun_strategy *like = &c->strategies.list[first];
     /* This process has none of the bench's open files; nor does it give back what it opens, as it ends by a signal. */
     sereno_model *model;
+    c->b.diag.to = stderr; /* the log file is closed, too */
     int status = sereno_model_open(c->path, &model, err);
     if (status) return status;
     sereno_engine_options e = sereno_engine_defaults(model);
@@ -318,8 +319,8 @@ static json_t *json_settings(const corun_bench *c) {
     const char *isa = machine_isa(NULL);
     char cpu[128], path[4096];
     sereno_text program = {0};
-    if (process_own_path(path, sizeof path)) read_text(path, &program, NULL); /* else its hash is that of nothing */
-    uint64_t program_hash = hash_bytes(program.data ? program.data : "", program.size);
+    bool known = process_own_path(path, sizeof path) && read_text(path, &program, NULL) == SERENO_OK;
+    uint64_t program_hash = hash_bytes(known ? program.data : "", known ? program.size : 0);
     sereno_text_free(&program);
     cpu_name(cpu, sizeof cpu);
     return json_pack("{s:s, s:s, s:o, s:o, s:f, s:f, s:o, s:i, s:s, s:o, s:s, s:o}", "setting",

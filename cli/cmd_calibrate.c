@@ -140,12 +140,13 @@ static int measure(calibrating *c) {
     sereno_calibration *calibration = NULL;
     int status = open_engines(c);
     if (!status) status = sereno_calibrate(c->engine, c->draft.engine, &o, &calibration, err);
+    sereno_error not_kept = {0}; /* before Ctrl-C ends it at once */
+    if (!status)
+        calibration_keep(calibration, c->engine, c->draft.engine, o.for_threads, c->path, sizeof c->path, &not_kept);
     int code = bench_measured(&c->bench, status);
     if (code) goto end;
     sereno_calibration_summary s = sereno_calibration_describe(calibration);
-    if (calibration_keep(calibration, c->engine, c->draft.engine, o.for_threads, c->path, sizeof c->path, err)) {
-        warn(&c->bench.diag, "the calibration cannot be kept: %s", err->message);
-    }
+    if (not_kept.code) warn(&c->bench.diag, "the calibration cannot be kept: %s", not_kept.message);
     if (s.remark[0]) warn(&c->bench.diag, "%s", s.remark);
     if (c->shares) {
         warn(&c->bench.diag, "compute threads take every core, and what streams beside them needs one: %s",

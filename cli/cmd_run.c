@@ -176,7 +176,7 @@ static int load(run *r) {
     note(&r->diag, "%s (%s, %.0f million parameters) loaded in %.0f ms; %s kernels, %d threads, context %d", m->name,
          m->weight_type, (double)m->n_parameters / 1e6, r->load_ms, r->engine->ops->info(r->engine)->isa,
          o->machine.n_threads, r->engine->ops->info(r->engine)->n_ctx);
-    if (r->engine->ops->info(r->engine)->timing == SERENO_TIMING_SHIPPED) {
+    if (e.timing_folder && r->engine->ops->info(r->engine)->timing == SERENO_TIMING_SHIPPED) {
         note(&r->diag, "the machine is too busy to time the model's operations: plans are cut by rates that ship with "
                        "sereno, and the next start tries again");
     }

@@ -89,17 +89,17 @@ static bool has_low_session(void) {
 
 void machine_take_class(const machine_options *m, const diagnostics *d) {
     if (thread_take_class((sereno_sched)m->sched)) return;
-    warn(
-        d,
-        "the system refuses the %s class (a sandbox may, or rights are missing): compute threads run in the class that "
-        "the program was started in",
-        sched_names[m->sched]);
+    warn(d,
+         "the system refuses the %s class or its nice value (a sandbox may, or rights are missing): what it refuses "
+         "stays "
+         "as the program was started",
+         sched_names[m->sched]);
 }
 
 bool machine_sched_effective(const machine_options *m, const sereno_engine_info *info, const char **why) {
     *why = NULL;
     if (!info->sched_taken) {
-        *why = "the system refuses the class: compute threads run in the one that the program was started in";
+        *why = "the system refuses the class or its nice value: what it refuses stays as the program was started";
         return false;
     }
     if (m->sched == SERENO_SCHED_IDLE && procfs_autogroup_enabled() && !has_low_session()) {

@@ -124,8 +124,8 @@ int read_text(const char *path, sereno_text *out, sereno_error *err) {
         status = sereno_text_append(out, block, (size_t)n, err);
     }
     if (n < 0) {
-        status =
-            err_set(err, SERENO_ERR_IO, "cannot read '%s': %s", standard ? "standard input" : path, strerror(errno));
+        int code = errno == EINTR ? SERENO_ERR_ABANDONED : SERENO_ERR_IO; /* a signal has come */
+        status = err_set(err, code, "cannot read '%s': %s", standard ? "standard input" : path, strerror(errno));
     }
     if (!standard) fclose(file);
     return status;

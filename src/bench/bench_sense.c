@@ -1,5 +1,6 @@
 #include "bench_sense.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -278,7 +279,9 @@ static int save_recording(const sense_options *o, const watcher *w, sense_result
         const sense_window *s = &out->windows[i];
         r->windows[i] = (recording_window){(float)s->duty, (float)s->fg_latency_ns, (float)s->fg_gbs};
     }
-    if (!recording_write(r, o->record)) return err_set(err, SERENO_ERR_IO, "the recording cannot be written");
+    if (!recording_write(r, o->record)) {
+        return err_set(err, SERENO_ERR_IO, "the recording cannot be written: %s", strerror(errno));
+    }
     long size = ftell(o->record);
     out->recorded = (sense_recorded){r->n_boundaries, r->n_dropped, size > 0 ? (uint64_t)size : 0};
     return SERENO_OK;

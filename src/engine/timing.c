@@ -16,7 +16,8 @@ enum {
     STREAMED_BYTES = 96 << 20, /* enough layers that they do not stay in caches from one batch to the next */
     ROUNDS = 3,
     BOUND_MS = 4000,        /* of wall time: a machine that is too slow for all of it has no fine cuts to find */
-    DELAY_MS_MIN = 2,       /* waits for a core that do not matter */
+    SAMPLE_MS = 2,          /* between looks at how long threads waited for cores */
+    DELAY_MS_MIN = 2,       /* waits that do not matter */
     DELAY_PERCENT_MAX = 10, /* nor does this much of the time */
     LAYERS_MIN = 2,
     LAYERS_MAX = 64,
@@ -29,8 +30,8 @@ enum {
 /* A measurement under way, and why it ended early. */
 typedef struct watch {
     native_engine *e;
-    const sereno_clock *clock; /* the machine's: the engine's may be one of a simulation */
-    uint64_t start_ns, delay_ns, done, total;
+    const sereno_clock *clock;                            /* the machine's: the engine's may be one of a simulation */
+    uint64_t start_ns, sampled_ns, delay_ns, done, total; /* delay_ns: of the team at the start */
     bool cancelled, disturbed, late;
 } watch;
 
@@ -48,11 +49,14 @@ static watch begin_watch(native_engine *e, uint64_t total) {
 /* After each operation: whether another is worth measuring. Where threads wait for cores, a time says nothing. */
 static bool go_on(watch *w) {
     const sereno_engine_options *o = &w->e->options;
-    uint64_t elapsed_ns = sereno_now_ns(w->clock) - w->start_ns, now_ns = run_delay_ns(w->e);
-    uint64_t delay_ns = now_ns > w->delay_ns ? now_ns - w->delay_ns : 0;
+    uint64_t now_ns = sereno_now_ns(w->clock), elapsed_ns = now_ns - w->start_ns;
     w->done++;
-    w->disturbed = delay_ns > DELAY_MS_MIN * UINT64_C(1000000) &&
-                   delay_ns > elapsed_ns / 100 * DELAY_PERCENT_MAX * (uint64_t)w->e->info.n_threads;
+    if (now_ns - w->sampled_ns >= SAMPLE_MS * UINT64_C(1000000)) { /* threads that wait for it would park meanwhile */
+        uint64_t then_ns = run_delay_ns(w->e), delay_ns = then_ns > w->delay_ns ? then_ns - w->delay_ns : 0;
+        w->disturbed = delay_ns > DELAY_MS_MIN * UINT64_C(1000000) &&
+                       delay_ns > elapsed_ns / 100 * DELAY_PERCENT_MAX * (uint64_t)w->e->info.n_threads;
+        w->sampled_ns = now_ns;
+    }
     w->late = elapsed_ns > BOUND_MS * UINT64_C(1000000);
     if (o->progress) w->cancelled = !o->progress(o->progress_ctx, w->done, w->total);
     return !w->cancelled && !w->disturbed && !w->late;
@@ -119,7 +123,9 @@ static bool measure_batch(watch *w, int b, int32_t context, plan_timing *out) {
     }
     place(e, plan_batches[b], context);
     for (int round = 0; round < ROUNDS; round++) {
-        if (!run_round(w, plan_batches[b], n_layers, &s)) return false;
+        if (run_round(w, plan_batches[b], n_layers, &s)) continue;
+        if (!w->late || round == 0) return false;
+        break; /* what there is of it must do */
     }
     for (int kind = 0; kind < PLAN_KINDS; kind++) { /* of the layers the upper quartile: cuts are for slow ones too */
         int32_t n = kind == SERENO_SUBGRAPH_HEAD ? 1 : n_layers;

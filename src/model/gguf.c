@@ -14,7 +14,8 @@ enum {
     KV_BYTES_MIN = 8 + 4 + 1,
     TENSOR_BYTES_MIN = 8 + 4 + 8 + 4 + 8,
     NAME_SHOWN = 64,
-    HEADER_BYTES = 2 << 20, /* read at first: a usual vocabulary fits */
+    HEADER_BYTES = 2 << 20,     /* read at first: a usual vocabulary fits */
+    HEADER_BYTES_MAX = 1 << 30, /* what is longer is no header, and not to be read to see that */
 };
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are read as they stand in the file");
@@ -57,9 +58,14 @@ static bool is_present(reader *r, size_t size) {
     return false;
 }
 
+static int not_present(reader *r) {
+    if (r->wanted > HEADER_BYTES_MAX) return bad(r, r->at, "the header is longer than 1 GiB");
+    return SERENO_ERR_IO;
+}
+
 static int take(reader *r, void *out, size_t size) {
     if (r->size - r->at < size) return bad(r, r->at, "the file ends here; it is cut short");
-    if (!is_present(r, size)) return SERENO_ERR_IO;
+    if (!is_present(r, size)) return not_present(r);
     memcpy(out, r->data + r->at, size);
     r->at += size;
     return SERENO_OK;
@@ -76,7 +82,7 @@ static int take_string(reader *r, gguf_string *out) {
                  r->size - r->at);
         return bad(r, start, problem);
     }
-    if (!is_present(r, (size_t)size)) return SERENO_ERR_IO;
+    if (!is_present(r, (size_t)size)) return not_present(r);
     out->data = (const char *)r->data + r->at;
     out->size = (size_t)size;
     r->at += (size_t)size;
@@ -109,7 +115,7 @@ static int skip_elements(reader *r, gguf_type type, uint64_t count) {
                        "%s: '%.*s' at byte %zu: %" PRIu64 " elements of %s, but only %zu bytes are left", r->file,
                        SHOWN(r->what), r->at, count, types[type].name, r->size - r->at);
     }
-    if (!is_present(r, (size_t)count * width)) return SERENO_ERR_IO;
+    if (!is_present(r, (size_t)count * width)) return not_present(r);
     r->at += (size_t)count * width;
     return SERENO_OK;
 }
@@ -311,7 +317,7 @@ int gguf_read(const sereno_file *file, gguf **out, sereno_error *err) {
     uint8_t *header = NULL;
     int status = SERENO_OK;
     *out = NULL;
-    for (reader r = {.wanted = HEADER_BYTES}; r.wanted > 0;) {
+    for (reader r = {.wanted = HEADER_BYTES}; r.wanted > 0 && status != SERENO_ERR_FORMAT;) {
         size_t size = r.wanted > 2 * r.present ? r.wanted : 2 * r.present;
         r = (reader){.file = file->path, .size = file->size, .err = err};
         r.present = size < file->size ? size : file->size;

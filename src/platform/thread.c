@@ -44,7 +44,7 @@ int thread_pin(const int *cpus, int n_cpus, thread_undo *undo, sereno_error *err
         if (known) sched_setaffinity(0, sizeof before, &before);
         return err_set(err, SERENO_ERR_INVALID, "not all of the cores asked for exist or may be used");
     }
-    if (!undo || !known) return SERENO_OK;
+    if (!undo || !known || CPU_EQUAL(&before, &set)) return SERENO_OK;
     undo->pinned = true;
     memcpy(undo->cores_before, &before, sizeof before);
     memcpy(undo->cores_after, &set, sizeof set);
@@ -53,7 +53,7 @@ int thread_pin(const int *cpus, int n_cpus, thread_undo *undo, sereno_error *err
 
 void thread_precise_timers(thread_undo *undo) {
     int before = undo ? prctl(PR_GET_TIMERSLACK, 0UL, 0UL, 0UL, 0UL) : 0;
-    if (before > 0) undo->timer_slack_ns = before;
+    if (before > 1) undo->timer_slack_ns = before;
     prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
 }
 

@@ -12,6 +12,7 @@
 #include "hash.h"
 #include "number.h"
 #include "output_file.h"
+#include "whole_file.h"
 
 enum { CORES_MAX = 1024, FILE_BYTES_MAX = 64 << 20 };
 
@@ -265,32 +266,17 @@ int sereno_calibration_save(const sereno_calibration *c, const char *path, seren
 }
 
 /* A file whole; the caller frees *out. */
-static int read_file(const char *path, char **out, size_t *size, sereno_error *err) {
-    FILE *file = fopen(path, "rb");
-    if (!file) return err_set(err, SERENO_ERR_IO, "cannot open '%s': %s", path, strerror(errno));
-    long length = fseek(file, 0, SEEK_END) == 0 ? ftell(file) : -1;
-    int status = SERENO_OK;
-    if (length < 0 || length > FILE_BYTES_MAX || fseek(file, 0, SEEK_SET) != 0) {
-        status = err_set(err, SERENO_ERR_IO, "'%s' cannot be read, or is larger than any calibration", path);
-    } else if (!(*out = malloc((size_t)length + 1))) {
-        status = err_no_memory(err, "a calibration's text", (size_t)length + 1);
-    } else {
-        *size = fread(*out, 1, (size_t)length, file);
-        if (ferror(file)) status = err_set(err, SERENO_ERR_IO, "cannot read '%s'", path);
-    }
-    fclose(file);
-    return status;
-}
-
 int sereno_calibration_load(const char *path, const sereno_engine *target, const sereno_engine *draft,
                             sereno_calibration **out, sereno_error *err) {
     char *text = NULL, identity[CALIBRATION_LINE_MAX];
     size_t size = 0;
     *out = NULL;
-    int status = read_file(path, &text, &size, err);
-    if (!status) status = calibration_parse(text, size, out, err);
-    free(text);
+    int status = file_read_whole(path, FILE_BYTES_MAX, &text, &size, err);
     if (status) return status;
+    sereno_error why = {0};
+    status = calibration_parse(text, size, out, &why);
+    free(text);
+    if (status) return err_set(err, status, "'%s': %s", path, why.message);
     assert(*out);
     calibration_identify(target, draft, 0, identity);
     if (strcmp(identity, (*out)->identity) == 0) return SERENO_OK;

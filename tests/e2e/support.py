@@ -301,12 +301,14 @@ def comma_environment(**changes):
 CALLS = {"x86_64": {"setpriority": 141, "sched_setscheduler": 144, "sched_setaffinity": 203, "perf_event_open": 298,
                     "sched_setattr": 314, "memfd_create": 319},
          "aarch64": {"setpriority": 140, "sched_setscheduler": 119, "sched_setaffinity": 122, "perf_event_open": 241,
-                     "sched_setattr": 274, "memfd_create": 279}}[os.uname().machine]
+                     "sched_setattr": 274, "memfd_create": 279}}.get(os.uname().machine, {})
 SCHEDULING = ("setpriority", "sched_setscheduler", "sched_setattr")
 
 
 def refusing(*names, error=errno.EPERM):
     """For execute: the system answers these calls with an error, as sandboxes do (seccomp(2))."""
+    if not CALLS:
+        raise unittest.SkipTest("the numbers of system calls here are not known")
     load, equal, answer, allow, refuse = 0x20, 0x15, 0x06, 0x7fff0000, 0x00050000
     steps = [(load, 0, 0, 0)]
     steps += [(equal, len(names) - i, 0, CALLS[name]) for i, name in enumerate(names)]

@@ -176,6 +176,13 @@ static void test_late(void **state) {
     assert_float_equal(e->ops->pass_us(e, 16, 128), 2 * eight, 0.001 * eight);
     assert_int_equal(timing_of(&e), SERENO_TIMING_MEASURED);
     assert_int_equal(count_files(), 1);
+    empty_folder();
+    s = (seen){.give_up_after = -1};
+    machine.wait_ns = UINT64_C(4000000000) / 45; /* over after 15 operations: one round of 11, and some */
+    assert_ok(open_timed(&s, true, &e, err));
+    double one = e->ops->pass_us(e, 1, 128);
+    assert_float_equal(e->ops->pass_us(e, 2, 128), 2 * one, 0.001 * one);
+    assert_int_equal(timing_of(&e), SERENO_TIMING_MEASURED);
 }
 
 /* ---- What is kept ---- */
