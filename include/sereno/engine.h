@@ -30,6 +30,8 @@
 #include "sereno/error.h"
 #include "sereno/model.h"
 
+SERENO_BEGIN
+
 typedef enum sereno_plan_kind {
     SERENO_PLAN_DRAFT,   /* a token of a draft, or up to 32 that it missed; may be thrown away at no loss */
     SERENO_PLAN_VERIFY,  /* 1 to 32 tokens: decoding, or verification of candidates */
@@ -242,5 +244,7 @@ SERENO_API int sereno_engine_open_self_draft(sereno_engine *target, sereno_self_
 /* Closes any engine and nulls; NULL is fine. A native one's owner may run again where it could before (unless it was
  * moved since); its class stays. */
 SERENO_API void sereno_engine_close(sereno_engine **engine);
+
+SERENO_END
 
 #endif

@@ -26,6 +26,8 @@
 #include "sereno/engine.h"
 #include "sereno/speculation.h"
 
+SERENO_BEGIN
+
 /* ---- What happened ---- */
 
 typedef enum sereno_event_kind {
@@ -212,5 +214,7 @@ typedef struct sereno_governing {
 
 /* What holds where nobody governs: the widest bounds, no sleep. */
 SERENO_API sereno_decision sereno_ungoverned(void);
+
+SERENO_END
 
 #endif
