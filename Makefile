@@ -57,7 +57,7 @@ lint: all
 
 format:
 	@tools/setup lint
-	@git ls-files '*.c' '*.h' | xargs clang-format -i
+	@git ls-files '*.c' '*.h' '*.cc' | xargs clang-format -i
 
 install: all
 	@cmake --install $(BUILD) > /dev/null

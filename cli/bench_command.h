@@ -6,7 +6,6 @@
 #define CLI_BENCH_COMMAND_H
 
 #include <jansson.h>
-#include <stdatomic.h>
 
 #include "bench_watch.h"
 #include "machine_options.h"
@@ -19,7 +18,7 @@ typedef struct bench_command {
     progress_bar bar;
     const char *activity; /* what the progress bar says; bench_begin: "measuring" */
     bool measuring, has_class;
-    atomic_bool cancel;
+    sereno_cancel cancel;
 } bench_command;
 
 /* False after an error was printed. `b` must stay where it is: the signal handler knows it until bench_end. */

@@ -22,7 +22,7 @@ int cmd_bench(int argc, char **argv) {
 
 static void on_interrupt(void *ctx) {
     bench_command *b = ctx;
-    if (atomic_exchange_explicit(&b->cancel, true, memory_order_relaxed)) interrupt_exit();
+    if (sereno_cancel_request(&b->cancel)) interrupt_exit();
 }
 
 static void on_progress(void *ctx, uint64_t done, uint64_t total) {
@@ -48,7 +48,7 @@ bench_watch bench_watch_of(bench_command *b) {
 bool bench_on_load(void *ctx, uint64_t done, uint64_t total) {
     bench_command *b = ctx;
     progress_update(&b->bar, done, total);
-    return !atomic_load_explicit(&b->cancel, memory_order_relaxed);
+    return !sereno_cancel_requested(&b->cancel);
 }
 
 sereno_engine_options bench_engine_options(bench_command *b, const machine_options *machine,

@@ -1,7 +1,6 @@
 /* sereno run: answers a prompt, or chats. */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -54,7 +53,7 @@ typedef struct run {
     sereno_tokens history; /* all tokens so far: what the next answer follows */
     progress_bar bar;
     double load_ms;
-    atomic_bool cancel;
+    sereno_cancel cancel;
     bool interrupted; /* a signal ended the last answer */
     int output_lost;  /* errno: standard output takes no more, so nobody would read on; 0: it does */
 } run;
@@ -94,7 +93,7 @@ static int check_options(const command_line *cl, run *r) {
 /* ---- Loading ---- */
 
 static bool is_cancelled(const run *r) {
-    return atomic_load_explicit(&r->cancel, memory_order_relaxed);
+    return sereno_cancel_requested(&r->cancel);
 }
 
 static bool on_load(void *ctx, uint64_t done, uint64_t total) {
@@ -191,7 +190,7 @@ static void print_text(run *r, const char *text, size_t size) {
     int reason = interrupt_write(1, text, size, GRACE_MS);
     if (reason == 0 || reason == EINTR) return;
     r->output_lost = reason;
-    atomic_store_explicit(&r->cancel, true, memory_order_relaxed);
+    sereno_cancel_request(&r->cancel);
 }
 
 static void on_text(void *ctx, const char *text, size_t size) {
@@ -346,8 +345,8 @@ static int answer_once(run *r) {
 /* Ctrl-C was for the answer that has ended; SIGTERM is for all of it, and so is the end of who reads. */
 static void end_answer(run *r) {
     interrupt_forget();
-    atomic_store_explicit(&r->cancel, false, memory_order_relaxed);
-    if (interrupt_pending() || r->output_lost) atomic_store_explicit(&r->cancel, true, memory_order_relaxed);
+    sereno_cancel_reset(&r->cancel);
+    if (interrupt_pending() || r->output_lost) sereno_cancel_request(&r->cancel);
 }
 
 /* Answers one line; a failed turn leaves the conversation as it was before. */
@@ -375,7 +374,7 @@ static int answer_line(run *r, const char *line, size_t size) {
 static void on_interrupt(void *ctx) {
     run *r = ctx;
     /* Loading a huge file, or tokenizing, may not look at the flag for a while: a second Ctrl-C does not wait. */
-    if (atomic_exchange_explicit(&r->cancel, true, memory_order_relaxed)) interrupt_exit();
+    if (sereno_cancel_request(&r->cancel)) interrupt_exit();
     if (r->engine) r->engine->ops->interrupt(r->engine);
 }
 

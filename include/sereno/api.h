@@ -1,4 +1,7 @@
-/* Version and symbol visibility. Every public symbol carries SERENO_API; all others are hidden. */
+/*
+ * Version, symbol visibility and linkage. Every public symbol carries SERENO_API; all others are hidden. What a public
+ * header declares stands between SERENO_BEGIN and SERENO_END, so that it is C's in C++ too.
+ */
 #ifndef SERENO_API_H
 #define SERENO_API_H
 
@@ -12,7 +15,19 @@
 #define SERENO_PRINTF(fmt_arg, first_arg)
 #endif
 
+#ifdef __cplusplus
+#define SERENO_BEGIN extern "C" {
+#define SERENO_END   }
+#else
+#define SERENO_BEGIN
+#define SERENO_END
+#endif
+
+SERENO_BEGIN
+
 /* SERENO_VERSION of the library that is linked. Static storage. */
 SERENO_API const char *sereno_version(void);
+
+SERENO_END
 
 #endif

@@ -11,6 +11,8 @@
 #include "sereno/model.h"
 #include "sereno/text.h"
 
+SERENO_BEGIN
+
 typedef enum sereno_chat_kind {
     SERENO_CHAT_NONE,    /* the model has no template: it completes text */
     SERENO_CHAT_CHATML,  /* the template is ChatML */
@@ -33,5 +35,7 @@ SERENO_API int sereno_chat_message(const sereno_tokenizer *t, const char *role, 
 SERENO_API int sereno_chat_begin_answer(const sereno_tokenizer *t, sereno_tokens *out, sereno_error *err);
 /* Appends what comes after one (its end token included). */
 SERENO_API int sereno_chat_end_answer(const sereno_tokenizer *t, sereno_tokens *out, sereno_error *err);
+
+SERENO_END
 
 #endif

@@ -10,6 +10,8 @@
 
 #include "sereno/api.h"
 
+SERENO_BEGIN
+
 typedef struct sereno_clock {
     uint64_t (*now_ns)(void *ctx); /* nanoseconds since an arbitrary start; never goes back */
     void *ctx;
@@ -21,5 +23,7 @@ static inline uint64_t sereno_now_ns(const sereno_clock *clock) {
 
 /* The machine's monotonic clock. Static storage. */
 SERENO_API const sereno_clock *sereno_clock_system(void);
+
+SERENO_END
 
 #endif

@@ -31,6 +31,8 @@
 #include "sereno/model.h"
 #include "sereno/plan.h"
 
+SERENO_BEGIN
+
 /* What a subgraph does; weight-streaming ones and attention are apart, since only the former sense well. */
 typedef enum sereno_subgraph_kind {
     SERENO_SUBGRAPH_QKV,
@@ -235,5 +237,7 @@ SERENO_API int sereno_engine_open_self_draft(sereno_engine *target, sereno_self_
 /* Closes any engine and nulls; NULL is fine. A native one's owner may run again where it could before (unless it was
  * moved since); its class stays. */
 SERENO_API void sereno_engine_close(sereno_engine **engine);
+
+SERENO_END
 
 #endif

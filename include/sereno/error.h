@@ -13,6 +13,8 @@
 
 #include "sereno/api.h"
 
+SERENO_BEGIN
+
 /* One row a code: name, value, what it means in general. */
 #define SERENO_STATUS_MAP(X)                                                                                           \
     X(OK, 0, "success")                                                                                                \
@@ -41,5 +43,7 @@ typedef struct sereno_error {
 /* "SERENO_ERR_FORMAT" and the general meaning of a code; "unknown" for others. Static storage. */
 SERENO_API const char *sereno_status_name(int code);
 SERENO_API const char *sereno_status_text(int code);
+
+SERENO_END
 
 #endif

@@ -13,6 +13,8 @@
 
 #include "sereno/error.h"
 
+SERENO_BEGIN
+
 typedef struct sereno_file {
     size_t size; /* bytes, when it was opened */
     char *path;  /* as given, for messages */
@@ -30,5 +32,7 @@ SERENO_API int sereno_file_read(const sereno_file *file, uint64_t offset, void *
 
 /* Closes and sets *file to NULL. NULL and half-built files are fine. */
 SERENO_API void sereno_file_close(sereno_file **file);
+
+SERENO_END
 
 #endif

@@ -19,6 +19,8 @@
 #include "sereno/api.h"
 #include "sereno/error.h"
 
+SERENO_BEGIN
+
 #define SERENO_FRAME_OVERDUE_NS UINT64_C(50000000)
 
 /* The longest that a deadline may be away when a frame begins. */
@@ -54,5 +56,7 @@ typedef struct sereno_frame_state {
 /* What the foreground says at this time. A frame begun in the future, or overdue, is none. Some nanoseconds; it never
  * waits for a writer. */
 SERENO_API sereno_frame_state sereno_frame_read(const sereno_frame_hint *hint, uint64_t now_ns);
+
+SERENO_END
 
 #endif

@@ -4,14 +4,13 @@
  * A generator owns one sequence of an engine and remembers which tokens its KV cache holds, so that a
  * prompt which continues the last one (the next turn of a chat) computes only what is new.
  *
- * Thread: the engine's owner. A cancel flag may be set from any thread or signal handler; to end a
- * sleep too, call the engine's interrupt after setting it.
+ * Thread: the engine's owner. Cancelling may be requested from any thread or signal handler; to
+ * end a sleep too, call the engine's interrupt afterwards.
  */
 #ifndef SERENO_GENERATE_H
 #define SERENO_GENERATE_H
 
-#include <stdatomic.h>
-
+#include "sereno/cancel.h"
 #include "sereno/clock.h"
 #include "sereno/engine.h"
 #include "sereno/governing.h"
@@ -20,10 +19,12 @@
 #include "sereno/text.h"
 #include "sereno/tokenizer.h"
 
+SERENO_BEGIN
+
 typedef enum sereno_finish {
     SERENO_FINISH_STOP,      /* the model ended, or a stop string came */
     SERENO_FINISH_LENGTH,    /* max_tokens, or prompt and answer fill the context */
-    SERENO_FINISH_CANCELLED, /* the cancel flag was set */
+    SERENO_FINISH_CANCELLED, /* cancelling was requested */
 } sereno_finish;
 
 typedef struct sereno_request {
@@ -33,7 +34,7 @@ typedef struct sereno_request {
     sereno_sampler sampler;
     const char *const *stops; /* n_stops strings, none empty; text ends before the first that occurs */
     int n_stops;
-    const atomic_bool *cancel; /* NULL: cannot be cancelled */
+    const sereno_cancel *cancel; /* borrowed while generating; NULL: cannot be cancelled */
     /* Text as it becomes certain: whole characters, and nothing that may still turn into a stop string. */
     void (*on_text)(void *ctx, const char *text, size_t size);
     /* A token of the answer was chosen; those accepted in one pass come one right after the other. */
@@ -57,10 +58,10 @@ typedef struct sereno_quantiles {
 
 typedef struct sereno_generation {
     sereno_finish finish;
-    sereno_tokens tokens;    /* generated, without the end token; owned by the caller */
-    sereno_text text;        /* all that on_text got; owned by the caller */
-    /* The first so many tokens say the first so many bytes of text: all, unless a stop string cut the text. What goes on
-     * from the text (the next turn of a chat) keeps these tokens, and makes new ones of the rest of the text. */
+    sereno_tokens tokens; /* generated, without the end token; owned by the caller */
+    sereno_text text;     /* all that on_text got; owned by the caller */
+    /* The first so many tokens say the first so many bytes of text: all, unless a stop string cut the text. What goes
+     * on from the text (the next turn of a chat) keeps these tokens, and makes new ones of the rest of the text. */
     int32_t n_text_tokens;
     size_t n_text_bytes;
     bool ended_by_token;     /* the model picked an end token */
@@ -91,5 +92,7 @@ SERENO_API void sereno_generator_close(sereno_generator **generator);
 SERENO_API int sereno_generate(sereno_generator *generator, const sereno_request *request, sereno_generation *out,
                                sereno_error *err);
 SERENO_API void sereno_generation_free(sereno_generation *generation);
+
+SERENO_END
 
 #endif

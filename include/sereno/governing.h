@@ -8,6 +8,8 @@
 #include "sereno/engine.h"
 #include "sereno/governor.h"
 
+SERENO_BEGIN
+
 /*
  * Who is told of events by whoever runs requests, and decides. boundary: of SUBGRAPH, else NULL; whoever senses fills
  * the event's signals from it. The decision holds until the next. step NULL: nobody governs. Thread: the engine's
@@ -20,5 +22,7 @@ typedef struct sereno_governing {
 
 /* What a governor of this engine reckons its guarantee from: by what the engine expects of its passes. */
 SERENO_API sereno_governor_limits sereno_governor_limits_of(const sereno_engine *target);
+
+SERENO_END
 
 #endif

@@ -27,6 +27,8 @@
 #include "sereno/error.h"
 #include "sereno/plan.h"
 
+SERENO_BEGIN
+
 /* ---- What happened ---- */
 
 typedef enum sereno_event_kind {
@@ -208,5 +210,7 @@ SERENO_API void sereno_governor_read(const sereno_governor *governor, sereno_gov
 
 /* What holds where nobody governs: the widest bounds, no sleep. */
 SERENO_API sereno_decision sereno_ungoverned(void);
+
+SERENO_END
 
 #endif

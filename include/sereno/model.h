@@ -10,6 +10,8 @@
 #include "sereno/error.h"
 #include "sereno/tokenizer.h"
 
+SERENO_BEGIN
+
 typedef struct sereno_model sereno_model;
 
 typedef struct sereno_model_info {
@@ -41,5 +43,7 @@ SERENO_API void sereno_model_close(sereno_model **model);
 /* Both belong to the model. */
 SERENO_API const sereno_model_info *sereno_model_describe(const sereno_model *model);
 SERENO_API const sereno_tokenizer *sereno_model_tokenizer(const sereno_model *model);
+
+SERENO_END
 
 #endif

@@ -8,6 +8,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "sereno/api.h"
+
+SERENO_BEGIN
+
 typedef enum sereno_plan_kind {
     SERENO_PLAN_DRAFT,   /* a token of a draft, or up to 32 that it missed; may be thrown away at no loss */
     SERENO_PLAN_VERIFY,  /* 1 to 32 tokens: decoding, or verification of candidates */
@@ -27,5 +31,7 @@ typedef struct sereno_bounds {
     int32_t draft_min, draft_max; /* tokens that it drafts; 0 .. SERENO_DRAFT_MAX */
     int32_t batch_min, batch_max; /* tokens of a verification pass: 1, 2, 4, 8, 16 or 32; padded to the smaller one */
 } sereno_bounds;
+
+SERENO_END
 
 #endif

@@ -19,6 +19,8 @@
 
 #include "sereno/error.h"
 
+SERENO_BEGIN
+
 typedef struct sereno_sampler {
     float temperature; /* 0: always the most likely; up to 100 */
     int32_t top_k;     /* 0: all */
@@ -58,5 +60,7 @@ typedef struct sereno_choice {
  */
 SERENO_API int32_t sereno_sample_ranked(const sereno_sampler *s, const float *logits, int32_t position,
                                         sereno_candidates *candidates, sereno_choice *out, int32_t n);
+
+SERENO_END
 
 #endif

@@ -30,6 +30,8 @@
 #include "sereno/frame_hint.h"
 #include "sereno/governing.h"
 
+SERENO_BEGIN
+
 /* ---- Calibration ---- */
 
 typedef struct sereno_calibration sereno_calibration;
@@ -145,5 +147,7 @@ SERENO_API void sereno_control_close(sereno_control *c);
 
 /* What requests are governed by; borrows the control. */
 SERENO_API sereno_governing sereno_control_governing(sereno_control *control);
+
+SERENO_END
 
 #endif

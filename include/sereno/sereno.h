@@ -3,6 +3,7 @@
 #define SERENO_SERENO_H
 
 #include "sereno/api.h"
+#include "sereno/cancel.h"
 #include "sereno/chat.h"
 #include "sereno/clock.h"
 #include "sereno/engine.h"

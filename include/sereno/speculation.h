@@ -21,6 +21,8 @@
 #include "sereno/engine.h"
 #include "sereno/plan.h"
 
+SERENO_BEGIN
+
 /* What the n-gram cache does. Each refinement can be switched off, to see what it brings. */
 typedef struct sereno_ngram_options {
     int32_t order_min, order_max;    /* 2 .. 8: tokens of an n-gram, the last of which is the continuation */
@@ -63,5 +65,7 @@ typedef struct sereno_speculation_stats {
 
 /* Adds what happened in one request to a sum over several. */
 SERENO_API void sereno_speculation_add(sereno_speculation_stats *sum, const sereno_speculation_stats *more);
+
+SERENO_END
 
 #endif

@@ -7,6 +7,8 @@
 
 #include "sereno/error.h"
 
+SERENO_BEGIN
+
 typedef struct sereno_text {
     char *data; /* size bytes and a terminating 0; NULL while empty */
     size_t size, capacity;
@@ -24,5 +26,7 @@ SERENO_API int sereno_tokens_append(sereno_tokens *tokens, int32_t id, sereno_er
 /* Free the storage and leave an empty array. */
 SERENO_API void sereno_text_free(sereno_text *text);
 SERENO_API void sereno_tokens_free(sereno_tokens *tokens);
+
+SERENO_END
 
 #endif

@@ -16,6 +16,8 @@
 #include "sereno/error.h"
 #include "sereno/text.h"
 
+SERENO_BEGIN
+
 typedef struct sereno_tokenizer sereno_tokenizer;
 
 /* Numbers as in GGUF's tokenizer.ggml.token_type. */
@@ -83,5 +85,7 @@ SERENO_API int sereno_detokenize(const sereno_tokenizer *t, sereno_detokenizer *
                                  sereno_error *err);
 /* Ends the stream: an incomplete character comes out as U+FFFD. */
 SERENO_API int sereno_detokenize_end(sereno_detokenizer *state, sereno_text *out, sereno_error *err);
+
+SERENO_END
 
 #endif

@@ -1,5 +1,6 @@
 #include "bench_memory.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "errors.h"

@@ -23,7 +23,7 @@ typedef struct kernel_share {
 
 /* What one batch's boundaries report. Times are [subgraph][repeat]. */
 typedef struct recording {
-    const atomic_bool *cancel;
+    const sereno_cancel *cancel;
     int32_t n_subgraphs; /* as seen in the warm-up */
     int repeats, repeat; /* repeat is -1 while warming up */
     sereno_subgraph_kind *kind;
@@ -134,8 +134,7 @@ static sereno_verdict observe(void *ctx, const sereno_boundary *b) {
     } else {
         r->n_subgraphs = b->n_subgraphs;
     }
-    bool cancelled = r->cancel && atomic_load_explicit(r->cancel, memory_order_relaxed);
-    return (sereno_verdict){.action = cancelled ? SERENO_ABANDON : SERENO_CONTINUE};
+    return (sereno_verdict){.action = sereno_cancel_requested(r->cancel) ? SERENO_ABANDON : SERENO_CONTINUE};
 }
 
 /* A chain of n tokens after what the sequence has. */

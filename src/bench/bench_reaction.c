@@ -126,7 +126,7 @@ typedef struct reaction_run {
     const reaction_options *options;
     reaction_log log;
     uint64_t end_ns;
-    atomic_bool ended;
+    sereno_cancel ended;
     int64_t drafted, abandoned;
 } reaction_run;
 
@@ -136,7 +136,7 @@ static void on_decision(void *ctx, const sereno_event *event, const sereno_bound
     if (!boundary) return;
     reaction_note(&r->log, boundary, d);
     bool cancelled = watch_cancelled(&r->options->watch);
-    if (event->now_ns >= r->end_ns || cancelled) atomic_store_explicit(&r->ended, true, memory_order_relaxed);
+    if (event->now_ns >= r->end_ns || cancelled) sereno_cancel_request(&r->ended);
 }
 
 /* Answers until the time is over. */
@@ -152,7 +152,7 @@ static int generate(reaction_run *r, sereno_control *control, sereno_error *err)
                               .sampler = o->sampler,
                               .cancel = &r->ended,
                               .governing = sereno_control_governing(control)};
-    while (!status && !atomic_load_explicit(&r->ended, memory_order_relaxed)) {
+    while (!status && !sereno_cancel_requested(&r->ended)) {
         sereno_generation g;
         status = sereno_generate(generator, &request, &g, err);
         r->drafted += g.speculation.drafted;

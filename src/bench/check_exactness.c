@@ -239,7 +239,7 @@ typedef struct disturber {
     rng r;
     uint64_t now_ns, slept_ns; /* of the generator's clock; sleep so far in this subgraph */
     int32_t abandon_at, sleep_at;
-    atomic_bool cancel;
+    sereno_cancel cancel;
     bool cancels;
     uint32_t countdown; /* boundaries until it does */
     const bench_watch *watch;
@@ -271,11 +271,11 @@ static sereno_verdict disturb(void *ctx, const sereno_boundary *b) {
         d->now_ns += rng_below(&d->r, 2 * mean_ns);
         d->slept_ns = 0;
         if (b->subgraph == 0) begin_pass(d, b);
-        if (d->cancels && d->countdown-- == 0) atomic_store(&d->cancel, true);
+        if (d->cancels && d->countdown-- == 0) sereno_cancel_request(&d->cancel);
     }
     d->now_ns += b->slept_ns - d->slept_ns;
     d->slept_ns = b->slept_ns;
-    if (watch_cancelled(d->watch)) atomic_store(&d->cancel, true);
+    if (watch_cancelled(d->watch)) sereno_cancel_request(&d->cancel);
     if (first_call && b->subgraph == d->sleep_at) {
         d->counts->sleeps++;
         return (sereno_verdict){SERENO_SLEEP, 1 + rng_below(&d->r, 50)};
@@ -365,7 +365,7 @@ static int generate_disturbed(const check_options *o, trial *t, bool cancels, ou
     t->counts->governed += governing.changed;
     check_governing_close(&governing);
     out->kept = t->engine->ops->length(t->engine, t->sequence);
-    out->cancelled = atomic_load(&d.cancel);
+    out->cancelled = sereno_cancel_requested(&d.cancel);
     add_stats(t->counts, &out->g.speculation);
     if (!status && watch_cancelled(&o->watch)) status = cancelled(err);
     return status;

@@ -111,7 +111,7 @@ typedef struct engine_run {
     double target_bytes, draft_bytes; /* of a whole pass */
     uint64_t last_ns;                 /* the last boundary at which nothing was slept; 0: none */
     uint64_t cpu_begin_ns;            /* CPU time when the window began; 0: it has not */
-    atomic_bool ended;
+    sereno_cancel ended;
 } engine_run;
 
 static void count_boundary(engine_run *e, const sereno_boundary *b) {
@@ -119,7 +119,7 @@ static void count_boundary(engine_run *e, const sereno_boundary *b) {
     if (b->now_ns < w->begin_ns) return;
     if (e->cpu_begin_ns == 0) e->cpu_begin_ns = process_cpu_ns();
     if (b->now_ns >= w->end_ns) {
-        atomic_store_explicit(&e->ended, true, memory_order_relaxed);
+        sereno_cancel_request(&e->ended);
         return;
     }
     if (b->slept_ns > 0) return;
@@ -132,7 +132,7 @@ static void count_boundary(engine_run *e, const sereno_boundary *b) {
 static sereno_verdict observe(void *ctx, const sereno_boundary *b) {
     engine_run *e = ctx;
     count_boundary(e, b);
-    if (atomic_load_explicit(&e->ended, memory_order_relaxed)) return (sereno_verdict){.action = SERENO_ABANDON};
+    if (sereno_cancel_requested(&e->ended)) return (sereno_verdict){.action = SERENO_ABANDON};
     bool in_frame = e->signal && atomic_load_explicit(&e->signal->in_frame, memory_order_relaxed);
     sereno_verdict verdict = pacer_verdict(&e->pacer, b, in_frame);
     e->last_ns = verdict.action == SERENO_SLEEP ? 0 : b->now_ns;

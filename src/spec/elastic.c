@@ -96,7 +96,7 @@ static sereno_verdict govern(elastic *el, const sereno_boundary *b) {
 /* ---- Passes ---- */
 
 static bool is_cancelled(const elastic *el) {
-    return el->cancel && atomic_load_explicit(el->cancel, memory_order_relaxed);
+    return sereno_cancel_requested(el->cancel);
 }
 
 static sereno_verdict observe(void *ctx, const sereno_boundary *b) {

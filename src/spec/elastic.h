@@ -10,11 +10,10 @@
 #ifndef SPEC_ELASTIC_H
 #define SPEC_ELASTIC_H
 
-#include <stdatomic.h>
-
 #include "draft.h"
 #include "ngram.h"
 #include "planner.h"
+#include "sereno/cancel.h"
 #include "sereno/clock.h"
 #include "sereno/engine.h"
 #include "sereno/governing.h"
@@ -59,7 +58,7 @@ typedef struct elastic {
     sereno_candidates *candidates, *draft_candidates;
     planner planner;
     const synthetic_acceptance *synthetic; /* NULL: the model decides */
-    const atomic_bool *cancel;             /* NULL: cannot be cancelled */
+    const sereno_cancel *cancel;           /* NULL: cannot be cancelled */
     sereno_observer observer;              /* NULL: none; asked after the cancel flag was looked at */
     void *observer_ctx;
     sereno_governing governing;         /* step NULL: nobody; asked where the observer says continue */

@@ -1,6 +1,6 @@
 #!/bin/sh
 # run.sh BUILD: installs into a folder of its own and builds a program against it, once by pkg-config and once by
-# CMake. Proves that the shared library, the headers and both descriptions fit together.
+# CMake, and one in C++. Proves that the shared library, the headers and both descriptions fit together.
 set -eu
 build=$(cd "$1" && pwd)
 here=$(cd "$(dirname "$0")" && pwd)
@@ -15,10 +15,33 @@ export PKG_CONFIG_PATH="$work/prefix/lib/pkgconfig:$(ls -d "$work"/prefix/lib/*/
 library=$(dirname "$(ls "$work"/prefix/lib/libsereno.so "$work"/prefix/lib/*/libsereno.so 2> /dev/null | head -n 1)")
 export LD_LIBRARY_PATH="$library"
 
-# shellcheck disable=SC2046 # the flags are words
-cc -std=c17 -Wall -Wextra -Werror "$here/consumer.c" -o "$work/by-pkg-config" \
-    $(pkg-config --define-variable=prefix="$work/prefix" --cflags --libs sereno)
+flags=$(pkg-config --define-variable=prefix="$work/prefix" --cflags --libs sereno)
+# shellcheck disable=SC2086 # the flags are words
+cc -std=c17 -Wall -Wextra -pedantic -Werror "$here/consumer.c" -o "$work/by-pkg-config" $flags
 "$work/by-pkg-config"
+
+# Only public symbols are visible, and each is one that a public header declares.
+symbols=$(nm -D --defined-only "$library/libsereno.so" | awk '$2 ~ /[TDBR]/ {print $3}')
+if echo "$symbols" | grep -v '^sereno_'; then
+    echo "these symbols should be hidden" >&2
+    exit 1
+fi
+for symbol in $symbols; do
+    echo "reinterpret_cast<any_function>($symbol),"
+done > "$work/symbols.inc"
+# shellcheck disable=SC2086 # the flags are words
+c++ -std=c++17 -Wall -Wextra -pedantic -Werror -I"$work" "$here/consumer.cc" -o "$work/in-c++" $flags -pthread
+"$work/in-c++"
+
+# The governor alone, in somebody else's engine: it needs nothing but the C library and libm.
+# shellcheck disable=SC2046
+cc -std=c17 -Wall -Wextra -Werror "$here/../../examples/govern_yours.c" -o "$work/govern_yours" \
+    $(pkg-config --define-variable=prefix="$work/prefix" --cflags --libs sereno-governor)
+"$work/govern_yours"
+if readelf -d "$work/govern_yours" | grep NEEDED | grep -vE '\[lib(c|m)\.'; then
+    echo "the governor needs more than libc and libm" >&2
+    exit 1
+fi
 
 cat > "$work/CMakeLists.txt" << EOF
 cmake_minimum_required(VERSION 3.20)
@@ -26,13 +49,10 @@ project(consumer C)
 find_package(sereno 0.1 REQUIRED)
 add_executable(consumer "$here/consumer.c")
 target_link_libraries(consumer PRIVATE sereno::sereno)
+add_executable(govern_yours "$here/../../examples/govern_yours.c")
+target_link_libraries(govern_yours PRIVATE sereno::governor)
 EOF
 cmake -S "$work" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/prefix" > "$work/log" 2>&1 &&
     cmake --build "$work/build" >> "$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 "$work/build/consumer"
-
-# Only public symbols are visible.
-if nm -D --defined-only "$library/libsereno.so" | awk '$2 ~ /[TDBR]/ {print $3}' | grep -v '^sereno_'; then
-    echo "these symbols should be hidden" >&2
-    exit 1
-fi
+"$work/build/govern_yours"

@@ -8,6 +8,7 @@
 #include "rng.h"
 #include "scripted_engine.h"
 #include "support.h"
+#include "thread.h"
 
 #ifdef SERENO_SLOW_BUILD
 enum { TRIALS = 30 }; /* a sanitizer sees as much in half the time */
@@ -126,13 +127,46 @@ static void test_cancel_anywhere(void **state) {
         assert_ok(sereno_generate(f.generator, &cancelled, &part, err));
         assert_true(part.tokens.n <= whole.tokens.n);
         if (part.tokens.n) assert_memory_equal(part.tokens.ids, whole.tokens.ids, part.tokens.n * sizeof(int32_t));
-        if (atomic_load(&c.flag)) assert_int_equal(part.finish, SERENO_FINISH_CANCELLED);
+        if (sereno_cancel_requested(&c.flag)) assert_int_equal(part.finish, SERENO_FINISH_CANCELLED);
         assert_ok(sereno_generate(f.generator, &request, &again, err));
         assert_same(&whole, &again);
         sereno_generation_free(&whole);
         sereno_generation_free(&part);
         sereno_generation_free(&again);
     }
+    close_fixture(&f);
+}
+
+static void *request_cancelling(void *ctx) {
+    sereno_cancel_request(ctx);
+    return NULL;
+}
+
+static sereno_verdict wait_for_request(void *ctx, const sereno_boundary *b) {
+    (void)b;
+    while (!sereno_cancel_requested(ctx)) continue;
+    return (sereno_verdict){.action = SERENO_CONTINUE};
+}
+
+/* The thread sanitizer looks at this. */
+static void test_cancelled_by_another_thread(void **state) {
+    (void)state;
+    fixture f = open_fixture(1, 512);
+    rng r = {test_seed()};
+    int32_t prompt[20];
+    sereno_request request = make_request(&r, prompt, 20);
+    sereno_cancel cancel = {0};
+    request.cancel = &cancel;
+    request.observer = wait_for_request;
+    request.observer_ctx = &cancel;
+    pthread_t thread;
+    assert_int_equal(thread_start(&thread, request_cancelling, &cancel), 0);
+    sereno_generation g;
+    assert_ok(sereno_generate(f.generator, &request, &g, err));
+    assert_int_equal(g.finish, SERENO_FINISH_CANCELLED);
+    assert_int_equal(g.tokens.n, 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    sereno_generation_free(&g);
     close_fixture(&f);
 }
 
@@ -657,6 +691,7 @@ int main(void) {
         cmocka_unit_test(test_text_is_a_pure_function),
         cmocka_unit_test(test_prefix_is_reused),
         cmocka_unit_test(test_cancel_anywhere),
+        cmocka_unit_test(test_cancelled_by_another_thread),
         cmocka_unit_test(test_stop_strings),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_one_damaged_logit),

@@ -292,7 +292,8 @@ static void test_refusals(void **state) {
     sereno_engine *shorter = open_engine(f.model, 1, NULL, N_CTX - 1, 1);
     check_options o = options_of(&f, 1);
     check_result result;
-    atomic_bool cancel = true;
+    sereno_cancel cancel = {0};
+    sereno_cancel_request(&cancel);
     o.watch.cancel = &cancel;
     assert_int_equal(check_exactness(&o, &result, NULL), SERENO_ERR_ABANDONED);
     o.watch.cancel = NULL;

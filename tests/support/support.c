@@ -120,7 +120,7 @@ const char *temporary_path(const char *name) {
 sereno_verdict cancel_later(void *ctx, const sereno_boundary *b) {
     canceller *c = ctx;
     (void)b;
-    if (c->countdown-- == 0) atomic_store(&c->flag, true);
+    if (c->countdown-- == 0) sereno_cancel_request(&c->flag);
     return (sereno_verdict){.action = SERENO_CONTINUE};
 }
 

@@ -55,9 +55,9 @@ void run_chain(sereno_engine *e, int32_t sequence, const int32_t *tokens, int32_
 /* Where a temporary file may lie: under the build, with this process's number. Valid until the next call. */
 const char *temporary_path(const char *name);
 
-/* An observer that sets a cancel flag after some boundaries. */
+/* An observer that requests cancelling after some boundaries. */
 typedef struct canceller {
-    atomic_bool flag;
+    sereno_cancel flag;
     uint32_t countdown;
 } canceller;
 sereno_verdict cancel_later(void *ctx, const sereno_boundary *b);

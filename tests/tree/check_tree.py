@@ -48,6 +48,9 @@ C_HEADERS = {
     "wchar.h", "wctype.h",
 }
 
+# Of these what C++ does not have, or not as C has it.
+C_ALONE_HEADERS = {"complex.h", "stdalign.h", "stdatomic.h", "stdnoreturn.h", "tgmath.h", "threads.h"}
+
 # What we never call: unbounded writes, hidden state, shells, conversions without errors, jumps over clean-up.
 BANNED = re.compile(r"(?<![\w.])(?<!->)(strcpy|strcat|sprintf|vsprintf|gets|rand|srand|system|popen|atoi|atof|strtok"
                     r"|alloca|_?setjmp|_?longjmp|sigsetjmp|siglongjmp)\s*\(")
@@ -73,9 +76,10 @@ GLOBAL_EXCEPTIONS = {
 # What comes before must not be the rest of a longer path or address.
 MACHINE_PATH = re.compile(rb"(?:(?<![\w.~$})-])(?<!:/)|(?<=-[IL]))/(?:work|root|home/[a-z_][\w-]*)(?![\w-])")
 
-WARNINGS = ["-Wall", "-Wextra", "-Wshadow=local", "-Wstrict-prototypes", "-Wmissing-prototypes", "-Wvla", "-Werror",
+WARNINGS = ["-Wall", "-Wextra", "-Wshadow=local", "-Wvla", "-Werror",
             "-Wno-unknown-warning-option"]  # clang does not know -Wshadow=local
-CC = os.environ.get("CC", "cc")
+C = [os.environ.get("CC", "cc"), "-x", "c", "-std=c17", *WARNINGS, "-Wstrict-prototypes", "-Wmissing-prototypes"]
+CXX = [os.environ.get("CXX", "c++"), "-x", "c++", "-std=c++17", *WARNINGS]
 
 
 @dataclass(frozen=True, order=True)
@@ -277,6 +281,8 @@ def check_rooms(tree):
             if how == '"' and what.startswith("sereno/"):
                 if f"include/{what}" not in tree.files:
                     yield Violation(name, line, f'there is no public header "{what}"')
+            elif how == "<" and what in C_ALONE_HEADERS:
+                yield Violation(name, line, f"a public header is for C++ too, but <{what}> is for C alone")
             elif how != "<" or what not in C_HEADERS:
                 yield Violation(name, line, f"a public header may include only public and standard headers, not {what}")
 
@@ -374,26 +380,40 @@ def first_line(said):
 
 
 def check_headers_alone(tree):
-    """Each header compiles with nothing before it, and a second time (its guard)."""
-    def compile_twice(name, include, paths, defines):
+    """Each header compiles with nothing before it, and a second time (its guard); public ones as C and as C++."""
+    def compile_twice(compiler, include, paths, *more):
         flags = [f"-I{path}" for path in paths]
-        return subprocess.run([CC, "-std=c17", "-fsyntax-only", *WARNINGS, *defines, *flags, "-x", "c", "-"],
+        return subprocess.run([*compiler, "-fsyntax-only", *more, *flags, "-"],
                               input=f'#include "{include}"\n#include "{include}"\n', capture_output=True, text=True,
                               check=False, cwd=tree.root)
 
     public = tree.root / "include"
     for name in tree.public_headers:  # as a stranger compiles them: without our definitions
-        ran = compile_twice(name, Path(name).relative_to("include"), [public], [])
-        if ran.returncode:
-            yield Violation(name, 1, f"does not compile alone: {first_line(ran.stderr)}")
+        for language, compiler in (("C17", C), ("C++17", CXX)):
+            ran = compile_twice(compiler, Path(name).relative_to("include"), [public], "-pedantic")
+            if ran.returncode:
+                yield Violation(name, 1, f"does not compile alone as {language}: {first_line(ran.stderr)}")
+                break
     for name in tree.sources:
         room = tree.room_of(name)
         if not name.endswith(".h") or room not in ALLOWED:
             continue
         paths = [tree.root / Path(name).parent, *(tree.room_path(other) for other in sorted(ALLOWED[room])), public]
-        ran = compile_twice(name, Path(name).name, paths, ["-D_POSIX_C_SOURCE=200809L"])
+        ran = compile_twice(C, Path(name).name, paths, "-D_POSIX_C_SOURCE=200809L")
         if ran.returncode:
             yield Violation(name, 1, f"does not compile alone: {first_line(ran.stderr)}")
+
+
+def check_linkage(tree):
+    """What a public header declares stands between SERENO_BEGIN and SERENO_END, and what it includes before them."""
+    for name in tree.public_headers:
+        code = code_without_directives(tree.text(name))
+        if not re.fullmatch(r"\s*(SERENO_BEGIN\b.*\bSERENO_END\s*)?", code, re.DOTALL):
+            yield Violation(name, 1, "what it declares is not between SERENO_BEGIN and SERENO_END")
+        begin = code.find("SERENO_BEGIN")
+        for line, _, what in includes(tree.text(name)):
+            if 0 <= begin and line_of(code, begin) < line:
+                yield Violation(name, line, f"{what} is included after SERENO_BEGIN")
 
 
 def check_banned(tree):
@@ -473,7 +493,7 @@ def check_files(tree):
             continue
         for m in MACHINE_PATH.finditer(data):
             yield Violation(name, data.count(b"\n", 0, m.start()) + 1, f"a path of one machine: {m[0].decode()}")
-        if not name.endswith((".c", ".h")):
+        if not name.endswith((".c", ".cc", ".h")):
             continue
         if not data.endswith(b"\n"):
             yield Violation(name, data.count(b"\n") + 1, "no newline at the end")
@@ -507,8 +527,8 @@ def check_built(tree):
 
 
 def check_all(tree, build):
-    checks = [check_rooms, lambda t: check_wrong_include_fails(t, build), check_headers_alone, check_banned,
-              check_numbers, check_lengths, check_globals, check_files, check_built]
+    checks = [check_rooms, lambda t: check_wrong_include_fails(t, build), check_headers_alone, check_linkage,
+              check_banned, check_numbers, check_lengths, check_globals, check_files, check_built]
     return sorted({violation for check in checks for violation in check(tree)})
 
 

@@ -154,6 +154,11 @@ class Rooms(CheckTest):
             self.fails(self.check, ("include/sereno/x.h:3", expected),
                        **{"include/sereno/x.h": header("x", f"#include {what}\n")})
 
+    def test_public_headers_are_for_both_languages(self):
+        self.passes(self.check, **{"include/sereno/x.h": header("x", "#include <stdbool.h>\n")})
+        self.fails(self.check, ("include/sereno/x.h:3", "C alone"),
+                   **{"include/sereno/x.h": header("x", "#include <stdatomic.h>\n")})
+
 
 class WrongInclude(CheckTest):
     """Compile commands as a correct and a too generous CMakeLists.txt would make them."""
@@ -224,6 +229,35 @@ class HeadersAlone(CheckTest):
     def test_public_header_needs_a_room(self):
         self.fails(self.check, ("include/sereno/x.h:1", "alone"),
                    **{"include/sereno/x.h": header("x", '#include "text.h"\n')})
+
+
+    def test_public_headers_are_for_both_languages(self):
+        for text in ("void f(int *restrict a);\n", "typedef struct x { _Atomic int a; } x;\n",
+                     "typedef struct x { int n, list[]; } x;\n", "static inline int *f(void) { return (int[]){1}; }\n",
+                     "static inline int f(void *p) { int *q = p; return *q; }\n"):
+            self.fails(self.check, ("include/sereno/x.h:1", "alone as C++17"), **{"include/sereno/x.h": header("x", text)})
+        self.fails(self.check, ("include/sereno/x.h:1", "alone as C17"),
+                   **{"include/sereno/x.h": header("x", "enum class x { A };\n")})
+
+
+class Linkage(CheckTest):
+    check = staticmethod(check_tree.check_linkage)
+
+    def test_good_tree(self):
+        self.passes(self.check)
+
+    def test_right(self):
+        self.passes(self.check, **{"include/sereno/x.h": header("x", "#include <stddef.h>\n\nSERENO_BEGIN\n"
+                                                                "#define A 1\nint f(void);\nSERENO_END\n")})
+
+    def test_outside(self):
+        for text in ("int f(void);\n", "int f(void);\nSERENO_BEGIN\nSERENO_END\n", "SERENO_BEGIN\nint f(void);\n",
+                     "SERENO_BEGIN\nSERENO_END\nint f(void);\n", "/* SERENO_BEGIN */\nint f(void);\nSERENO_END\n"):
+            self.fails(self.check, ("include/sereno/x.h:1", "not between"), **{"include/sereno/x.h": header("x", text)})
+
+    def test_include_inside(self):
+        self.fails(self.check, ("include/sereno/x.h:4", "stddef.h is included after"),
+                   **{"include/sereno/x.h": header("x", "SERENO_BEGIN\n#include <stddef.h>\nSERENO_END\n")})
 
 
 class Banned(CheckTest):

@@ -241,6 +241,19 @@ static void test_ini_forms(void **state) {
     assert_int_equal(ini_parse("#a\0b", 4, &reader, NULL), SERENO_ERR_FORMAT);
 }
 
+static void test_cancel_flag(void **state) {
+    (void)state;
+    sereno_cancel cancel = {0};
+    assert_false(sereno_cancel_requested(NULL));
+    assert_false(sereno_cancel_requested(&cancel));
+    assert_false(sereno_cancel_request(&cancel));
+    assert_true(sereno_cancel_requested(&cancel));
+    assert_true(sereno_cancel_request(&cancel));
+    sereno_cancel_reset(&cancel);
+    assert_false(sereno_cancel_requested(&cancel));
+    assert_false(sereno_cancel_request(&cancel));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_errors_wrap),
@@ -255,6 +268,7 @@ int main(void) {
         cmocka_unit_test(test_tensor_types),
         cmocka_unit_test(test_status_names),
         cmocka_unit_test(test_ini_forms),
+        cmocka_unit_test(test_cancel_flag),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

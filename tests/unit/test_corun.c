@@ -129,7 +129,7 @@ typedef struct fixture {
     const char *foregrounds[2];
     corun_options options;
     corun_runs runs;
-    atomic_bool cancel;
+    sereno_cancel cancel;
     int n_told, cancel_at;
 } fixture;
 
@@ -137,7 +137,7 @@ static int on_run(void *ctx, const corun_run *run, sereno_error *err) {
     fixture *f = ctx;
     (void)err;
     assert_ptr_equal(run, &f->runs.list[f->runs.n - 1]);
-    if (++f->n_told == f->cancel_at) atomic_store(&f->cancel, true);
+    if (++f->n_told == f->cancel_at) sereno_cancel_request(&f->cancel);
     return 0;
 }
 

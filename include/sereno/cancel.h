@@ -1,0 +1,33 @@
+/*
+ * A flag by which whoever waits for a long call ends it early (sereno_request.cancel). All zero: not requested. Only
+ * the functions below look into it; it must outlive every call that was given it.
+ *
+ * Thread: any, at any time, and signal handlers (async-signal-safe). Only the flag itself travels: what a thread
+ * wrote before it requested need not be seen by who finds the request.
+ */
+#ifndef SERENO_CANCEL_H
+#define SERENO_CANCEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sereno/api.h"
+
+SERENO_BEGIN
+
+typedef struct sereno_cancel {
+    int32_t requested; /* not to be read or written by hand */
+} sereno_cancel;
+
+/* Returns whether it was requested before. */
+SERENO_API bool sereno_cancel_request(sereno_cancel *cancel);
+
+/* Takes the request back, for the next call. */
+SERENO_API void sereno_cancel_reset(sereno_cancel *cancel);
+
+/* NULL: never. */
+SERENO_API bool sereno_cancel_requested(const sereno_cancel *cancel);
+
+SERENO_END
+
+#endif
