@@ -5,6 +5,7 @@
 #include <sereno/governor.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <threads.h>
 #include <time.h>
 
 enum { STEPS = 400, WEIGHTS = 1 << 18 };
@@ -24,7 +25,7 @@ static uint64_t step(const uint64_t *weights) {
 }
 
 static void rest_us(uint32_t us) {
-    nanosleep(&(struct timespec){.tv_nsec = (long)us * 1000}, NULL);
+    thrd_sleep(&(struct timespec){.tv_nsec = (long)us * 1000}, NULL);
 }
 
 int main(void) {
@@ -34,7 +35,8 @@ int main(void) {
     uint64_t *weights = calloc(WEIGHTS, sizeof *weights), quiet_ns = UINT64_MAX;
     const sereno_governor_params params = sereno_governor_defaults(SERENO_POLICY_BALANCED);
     const sereno_governor_limits limits = {.plain_tok_s = 20, .prefill_cost = 0.2};
-    if (!weights || sereno_governor_open(&params, &limits, &g, &err) != 0) return fprintf(stderr, "%s\n", err.message), 1;
+    if (!weights || sereno_governor_open(&params, &limits, &g, &err) != 0)
+        return fprintf(stderr, "%s\n", err.message), 1;
     sereno_governor_step(g, &(sereno_event){.kind = SERENO_EVENT_BEGIN, .now_ns = now_ns()}, &d);
     for (int i = 0; i < STEPS; i++) {
         sereno_event e = {.kind = SERENO_EVENT_SUBGRAPH, .subgraph = {.plan = SERENO_PLAN_VERIFY, .batch = 1}};
