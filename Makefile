@@ -18,7 +18,7 @@ export PROMPT # as it is, whatever characters it holds
 all: setup
 	@cmake -S . -B $(BUILD) -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(CMAKE_FLAGS) > $(BUILD).cmake.log 2>&1 || { cat $(BUILD).cmake.log; exit 1; }
 	@rm -f $(BUILD).cmake.log
-	@cmake --build $(BUILD) -j $(JOBS)
+	@cmake --build $(BUILD) -j $(JOBS) $(TARGET)
 
 # Installs what is missing to build and test; says what it does.
 setup:
@@ -28,6 +28,7 @@ setup:
 model: setup
 	@tools/get-model smollm2-135m > /dev/null || [ "$$CI" != true ]
 
+run: TARGET = --target sereno
 run: all
 	@tools/get-model smollm2-135m > /dev/null
 	@$(BUILD)/sereno run -p "$$PROMPT"

@@ -20,8 +20,11 @@
 enum { FOREGROUND_STREAM, FOREGROUND_NONE };
 
 static const char *const foreground_names[] = {"stream", "none", NULL};
-static const char *const signal_names[SENSE_SIGNALS] = {
-    [SENSE_CS] = "cs", [SENSE_PROBE] = "probe", [SENSE_RUN_DELAY] = "run_delay", [SENSE_FUSED] = "fused"};
+static const char *const signal_names[SENSE_SIGNALS] = {[SENSE_CS] = "cs",
+                                                        [SENSE_PROBE] = "probe",
+                                                        [SENSE_RUN_DELAY] = "run_delay",
+                                                        [SENSE_FUSED] = "fused",
+                                                        [SENSE_SCORE] = "score"};
 
 /* What the command line says. */
 typedef struct sense_arguments {
@@ -269,7 +272,8 @@ int cmd_sense(int argc, char **argv) {
         "  sereno sense --cpu 0 --foreground none --seconds 2 --record quiet.rec\n"
         "\nDecodes beside a thread that streams through memory for another share of every 20 ms, and correlates\n"
         "what the sensor says with that share, and with the latency and bandwidth that this thread gets.\n"
-        "cs: time of subgraphs against their baseline; probe: that of a few dependent loads; fused: both.\n",
+        "cs: time of subgraphs against their baseline; probe: that of a few dependent loads; fused: both;\n"
+        "score: what the governor makes of them.\n",
         options};
     int n = options_parse(&cl, argc, argv, NULL, 0);
     if (n < 0) return n == PARSED_HELP ? 0 : EXIT_USAGE;

@@ -13,6 +13,7 @@
 #include "sereno/generate.h"
 #include "sereno/governing.h"
 #include "sereno/governor.h"
+#include "sereno/meter.h"
 #include "sereno/model.h"
 #include "sereno/plan.h"
 #include "sereno/sampler.h"

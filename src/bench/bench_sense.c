@@ -59,7 +59,9 @@ double sense_fuse(double log_stretch, double stretch_slope, double log_probe, do
     return weight > 0 ? sum / weight : NAN;
 }
 
-void sense_add(sense_tally *t, const sereno_signals *s) {
+void sense_add(sense_tally *t, const sereno_signals *s, float score) {
+    t->score += (double)score;
+    t->scores++;
     if (s->stretch > 0) {
         double log_stretch = log((double)s->stretch), slope = (double)s->stretch_slope;
         t->log_stretch += log_stretch;
@@ -87,6 +89,7 @@ void sense_settle(const sense_tally *t, sense_window *w) {
     w->signal[SENSE_RUN_DELAY] = t->delays ? t->run_delay / t->delays : NAN;
     double slope = t->weighed ? t->stretch_slope / t->weighed : 0, log_stretch = NAN;
     if (t->weighed) log_stretch = t->scaled / t->stretch_slope * log1p(slope); /* what one such slope would say */
+    w->signal[SENSE_SCORE] = t->scores ? t->score / t->scores : NAN;
     w->signal[SENSE_FUSED] = sense_fuse(log_stretch, slope, w->signal[SENSE_PROBE], t->probe_slope);
 }
 
@@ -201,7 +204,8 @@ static void end_streamer(streamer *s, bool at_once) {
 
 typedef struct watcher {
     sereno_sensor *sensor;
-    recorder *recorder; /* NULL: nothing is recorded */
+    sereno_governor *governor; /* which only observes */
+    recorder *recorder;        /* NULL: nothing is recorded */
     sense_tally *tallies;
     int32_t n_windows;
     uint64_t start_ns;
@@ -210,9 +214,19 @@ typedef struct watcher {
 static sereno_verdict observe(void *ctx, const sereno_boundary *b) {
     watcher *w = ctx;
     sereno_signals s = w->recorder ? recorder_read(w->recorder, b) : sereno_sensor_read(w->sensor, b);
+    const sereno_event e = {.kind = SERENO_EVENT_SUBGRAPH,
+                            .now_ns = b->now_ns,
+                            .signals = s,
+                            .subgraph = {.plan = b->plan,
+                                         .batch = b->batch,
+                                         .pass_share = 1.0F / (float)b->n_subgraphs,
+                                         .wall_ns = b->wall_ns,
+                                         .slept_ns = b->slept_ns}};
+    sereno_decision d;
+    sereno_governor_step(w->governor, &e, &d);
     uint64_t window = b->now_ns >= w->start_ns ? (b->now_ns - w->start_ns) / WINDOW_NS : UINT64_MAX;
     if (window >= (uint64_t)w->n_windows) return (sereno_verdict){0};
-    sense_add(&w->tallies[window], &s);
+    sense_add(&w->tallies[window], &s, d.score);
     return (sereno_verdict){0};
 }
 
@@ -297,6 +311,13 @@ static int check(const sense_options *o, sereno_error *err) {
                    CONTEXT + CONTEXT_MIN, n_ctx);
 }
 
+/* Its score does not depend on what it would do. */
+static int open_observer(const sereno_engine *target, sereno_governor **out, sereno_error *err) {
+    const sereno_governor_params params = sereno_governor_defaults(SERENO_POLICY_THROUGHPUT);
+    const sereno_governor_limits limits = sereno_governor_limits_of(target);
+    return sereno_governor_open(&params, &limits, out, err);
+}
+
 int bench_sense(const sense_options *o, sense_result *out, sereno_error *err) {
     *out = (sense_result){0};
     int32_t n = (int32_t)(o->seconds * 1000 / SENSE_WINDOW_MS);
@@ -310,6 +331,7 @@ int bench_sense(const sense_options *o, sense_result *out, sereno_error *err) {
     s.windows = out->windows;
     if (!out->windows || !w.tallies) status = err_no_memory(err, "windows", (size_t)n * sizeof *out->windows);
     if (!status) status = sereno_sensor_open(o->target, o->draft, o->calibration, &w.sensor, err);
+    if (!status) status = open_observer(o->target, &w.governor, err);
     if (!status) status = begin_recording(o, &w, err);
     if (!status) status = o->target->ops->truncate(o->target, 0, 0, err);
     if (!status && o->draft) status = o->draft->ops->truncate(o->draft, 0, 0, err);
@@ -328,6 +350,7 @@ int bench_sense(const sense_options *o, sense_result *out, sereno_error *err) {
         sense_correlate(out);
     }
     recorder_close(&w.recorder);
+    sereno_governor_close(&w.governor);
     sereno_sensor_close(&w.sensor);
     free(w.tallies);
     return status;

@@ -29,7 +29,7 @@ typedef struct sense_options {
     bench_watch watch;
 } sense_options;
 
-typedef enum sense_signal { SENSE_CS, SENSE_PROBE, SENSE_RUN_DELAY, SENSE_FUSED, SENSE_SIGNALS } sense_signal;
+typedef enum sense_signal { SENSE_CS, SENSE_PROBE, SENSE_RUN_DELAY, SENSE_FUSED, SENSE_SCORE, SENSE_SIGNALS } sense_signal;
 
 /* One window; NaN is what it has no sample of. */
 typedef struct sense_window {
@@ -37,7 +37,7 @@ typedef struct sense_window {
     /* What it felt: a dependent load, and bytes a second while it streamed; NaN where there is none. */
     double fg_latency_ns, fg_gbs;
     /* CS and PROBE: mean logarithm of the ratio to the baseline; FUSED: both over what they are beside a foreground
-     * that streams all the time, weighed by their slopes. */
+     * that streams all the time, weighed by their slopes. SCORE: mean of what a governor makes of the same signals. */
     double signal[SENSE_SIGNALS];
 } sense_window;
 
@@ -73,10 +73,12 @@ double pearson(const double *x, const double *y, size_t stride, size_t n);
 typedef struct sense_tally {
     double log_stretch, stretch_slope, log_probe, probe_slope, run_delay;
     double scaled; /* logs of stretches over what their slopes make of them, weighed by these */
-    int stretches, weighed, probes, delays;
+    double score;
+    int stretches, weighed, probes, delays, scores;
 } sense_tally;
 
-void sense_add(sense_tally *t, const sereno_signals *signals);
+/* score: of a governor that was given them. */
+void sense_add(sense_tally *t, const sereno_signals *signals, float score);
 /* Fills in the window's signals. */
 void sense_settle(const sense_tally *t, sense_window *w);
 /* Fills in the result's correlations. */

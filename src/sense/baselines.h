@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "sereno/engine.h"
+#include "sereno/plan.h"
 #include "sereno/error.h"
 
 enum { BASELINE_BLOCK = 16, BASELINE_LOWEST = 4 };

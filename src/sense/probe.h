@@ -16,6 +16,7 @@
 #include "baselines.h"
 #include "rng.h"
 #include "sereno/clock.h"
+#include "sereno/engine.h"
 
 #define PROBE_SHARE 0.005
 enum { PROBE_LOADS = 8, PROBE_REST_US = 100 };

@@ -1238,7 +1238,7 @@ class Sensing(Case):
     def test_windows(self):
         document = self.document(self.sense(self.folder(), "--json", "--batch", 4, "-s", 3).out)
         self.assertEqual(len(document["windows"]), 10)
-        self.assertEqual(set(document["signals"]), {"cs", "probe", "run_delay", "fused"})
+        self.assertEqual(set(document["signals"]), {"cs", "probe", "run_delay", "fused", "score"})
         for signal_ in document["signals"].values():
             self.assertEqual(set(signal_), {"r_intensity", "r_fg_latency", "r_fg_bandwidth"})
         for window in document["windows"]:

@@ -33,15 +33,22 @@ done > "$work/symbols.inc"
 c++ -std=c++17 -Wall -Wextra -pedantic -Werror -I"$work" "$here/consumer.cc" -o "$work/in-c++" $flags -pthread
 "$work/in-c++"
 
-# The governor alone, in somebody else's engine: it needs nothing but the C library and libm.
+# The examples. Those of the governor alone, in engines of others, need nothing but the language's own libraries.
+flags() { pkg-config --define-variable=prefix="$work/prefix" --cflags --libs "$1"; }
+examples=$here/../../examples
 # shellcheck disable=SC2046
-cc -std=c17 -Wall -Wextra -Werror "$here/../../examples/govern_yours.c" -o "$work/govern_yours" \
-    $(pkg-config --define-variable=prefix="$work/prefix" --cflags --libs sereno-governor)
-"$work/govern_yours"
-if readelf -d "$work/govern_yours" | grep NEEDED | grep -vE '\[lib(c|m)\.'; then
-    echo "the governor needs more than libc and libm" >&2
-    exit 1
-fi
+cc -std=c17 -Wall -Wextra -Werror "$examples/govern_yours.c" -o "$work/govern_yours" $(flags sereno-governor)
+# shellcheck disable=SC2046
+c++ -std=c++17 -Wall -Wextra -Werror "$examples/govern_yours.cpp" -o "$work/govern_yours_cpp" $(flags sereno-governor)
+# shellcheck disable=SC2046
+cc -std=c17 -Wall -Wextra -Werror "$examples/frame_hints.c" -o "$work/frame_hints" $(flags sereno)
+for example in govern_yours govern_yours_cpp frame_hints; do "$work/$example"; done
+for example in govern_yours govern_yours_cpp; do
+    if readelf -d "$work/$example" | grep NEEDED | grep -vE '\[lib(c|m|stdc\+\+|gcc_s)\.'; then
+        echo "the governor needs more than libc and libm" >&2
+        exit 1
+    fi
+done
 
 cat > "$work/CMakeLists.txt" << EOF
 cmake_minimum_required(VERSION 3.20)

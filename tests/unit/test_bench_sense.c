@@ -65,11 +65,12 @@ static void test_a_window(void **state) {
         {1, 1, 4, 0.9f, 0, false},      /* 0 */
         {3, 0.04f, 0, 0, 0, false},     /* too flat to count but in the mean */
     };
-    for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) sense_add(&t, &samples[i]);
+    for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) sense_add(&t, &samples[i], 0.25F * (float)i);
     sense_settle(&t, &w);
     assert_float_equal(w.signal[SENSE_CS], log(1.2 * 2 * 1 * 3) / 4, 1e-6);
     assert_float_equal(w.signal[SENSE_PROBE], log(2 * 4) / 2, 1e-6);
     assert_float_equal(w.signal[SENSE_RUN_DELAY], 0.2, 1e-6);
+    assert_float_equal(w.signal[SENSE_SCORE], 0.375, 1e-6);
     /* Intensities of 1.2 / 2.2 by slopes of 2.2 / 3 on the mean, and of the probe's. */
     double slope = 2.2 / 3, of_probe = log(8) / 2 / log(1.9);
     assert_float_equal(w.signal[SENSE_FUSED], (slope * 1.2 / 2.2 + 0.9 * of_probe) / (slope + 0.9), 1e-6);
@@ -83,12 +84,12 @@ static void test_correlations(void **state) {
     sense_window windows[N];
     sense_result r = {.windows = windows, .n_windows = N};
     for (int i = 0; i < N; i++) {
-        windows[i] = (sense_window){duty[i], latency[i], gbs[i], {duty[i], latency[i], gbs[i], -duty[i]}};
+        windows[i] = (sense_window){duty[i], latency[i], gbs[i], {duty[i], latency[i], gbs[i], -duty[i], -gbs[i]}};
     }
     sense_correlate(&r);
-    const double *made_of[SENSE_SIGNALS] = {duty, latency, gbs, duty};
+    const double *made_of[SENSE_SIGNALS] = {duty, latency, gbs, duty, gbs};
     for (int i = 0; i < SENSE_SIGNALS; i++) {
-        double sign = i == SENSE_FUSED ? -1 : 1;
+        double sign = i >= SENSE_FUSED ? -1 : 1;
         assert_float_equal(r.of[i].intensity, sign * pearson(made_of[i], duty, 1, N), 1e-12);
         assert_float_equal(r.of[i].fg_latency, sign * pearson(made_of[i], latency, 1, N), 1e-12);
         assert_float_equal(r.of[i].fg_bandwidth, sign * pearson(made_of[i], gbs, 1, N), 1e-12);
