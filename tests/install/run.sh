@@ -43,6 +43,10 @@ c++ -std=c++17 -Wall -Wextra -Werror "$examples/govern_yours.cpp" -o "$work/gove
 # shellcheck disable=SC2046
 cc -std=c17 -Wall -Wextra -Werror "$examples/frame_hints.c" -o "$work/frame_hints" $(flags sereno)
 for example in govern_yours govern_yours_cpp frame_hints; do "$work/$example"; done
+# shellcheck disable=SC2046
+cc -std=c17 -Wall -Wextra -Werror "$examples/embed.c" -o "$work/embed" $(flags sereno)
+"$build/make-random-model" tiny q4_0 "$work/tiny.gguf"
+[ -n "$("$work/embed" "$work/tiny.gguf" "Why?")" ]
 for example in govern_yours govern_yours_cpp; do
     if readelf -d "$work/$example" | grep NEEDED | grep -vE '\[lib(c|m|stdc\+\+|gcc_s)\.'; then
         echo "the governor needs more than libc and libm" >&2
