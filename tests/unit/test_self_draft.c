@@ -467,6 +467,15 @@ static int empty_folder(const char *folder) {
     return n;
 }
 
+bool __wrap_team_sample(team *t, uint64_t *cpu_ns, uint64_t *run_delay_ns);
+
+/* Nobody waits for a core: a timing is measured however many tests run beside this one. */
+bool __wrap_team_sample(team *t, uint64_t *cpu_ns, uint64_t *run_delay_ns) {
+    (void)t;
+    *cpu_ns = *run_delay_ns = 0;
+    return true;
+}
+
 /* A draft that is opened in the midst of things is timed there, and nobody notices that either. */
 static void test_timing_a_draft(void **state) {
     (void)state;
