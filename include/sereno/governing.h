@@ -20,6 +20,15 @@ typedef struct sereno_governing {
     void *ctx;
 } sereno_governing;
 
+/* The event of a boundary, without signals. */
+static inline sereno_event sereno_event_of(const sereno_boundary *b) {
+    sereno_event e = {SERENO_EVENT_SUBGRAPH, b->now_ns, {0, 0, 0, 0, 0, false}, {{b->plan, b->batch, 0, 0, 0}}};
+    e.subgraph.pass_share = 1.0F / (float)b->n_subgraphs;
+    e.subgraph.wall_ns = b->wall_ns;
+    e.subgraph.slept_ns = b->slept_ns;
+    return e;
+}
+
 /* What a governor of this engine reckons its guarantee from: by what the engine expects of its passes. */
 SERENO_API sereno_governor_limits sereno_governor_limits_of(const sereno_engine *target);
 

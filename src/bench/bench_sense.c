@@ -214,15 +214,9 @@ typedef struct watcher {
 static sereno_verdict observe(void *ctx, const sereno_boundary *b) {
     watcher *w = ctx;
     sereno_signals s = w->recorder ? recorder_read(w->recorder, b) : sereno_sensor_read(w->sensor, b);
-    const sereno_event e = {.kind = SERENO_EVENT_SUBGRAPH,
-                            .now_ns = b->now_ns,
-                            .signals = s,
-                            .subgraph = {.plan = b->plan,
-                                         .batch = b->batch,
-                                         .pass_share = 1.0F / (float)b->n_subgraphs,
-                                         .wall_ns = b->wall_ns,
-                                         .slept_ns = b->slept_ns}};
+    sereno_event e = sereno_event_of(b);
     sereno_decision d;
+    e.signals = s;
     sereno_governor_step(w->governor, &e, &d);
     uint64_t window = b->now_ns >= w->start_ns ? (b->now_ns - w->start_ns) / WINDOW_NS : UINT64_MAX;
     if (window >= (uint64_t)w->n_windows) return (sereno_verdict){0};

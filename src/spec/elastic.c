@@ -79,13 +79,7 @@ static sereno_bounds bounds_now(const elastic *el) {
 /* What was decided at a boundary. Only drafts may be abandoned, whoever governs. */
 static sereno_verdict govern(elastic *el, const sereno_boundary *b) {
     if (!el->governing.step) return (sereno_verdict){.action = SERENO_CONTINUE};
-    sereno_event event = {.kind = SERENO_EVENT_SUBGRAPH,
-                          .now_ns = b->now_ns,
-                          .subgraph = {.plan = b->plan,
-                                       .batch = b->batch,
-                                       .pass_share = 1.0f / (float)b->n_subgraphs,
-                                       .wall_ns = b->wall_ns,
-                                       .slept_ns = b->slept_ns}};
+    sereno_event event = sereno_event_of(b);
     el->governing.step(el->governing.ctx, &event, b, &el->decision);
     bool abandons = el->decision.abandon && b->plan == SERENO_PLAN_DRAFT && !must_draft(el);
     if (abandons) return (sereno_verdict){.action = SERENO_ABANDON};
