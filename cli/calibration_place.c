@@ -57,10 +57,9 @@ sereno_calibration *calibration_find(const sereno_engine *target, const sereno_e
     char path[PATH_SIZE];
     size_t folder;
     sereno_calibration *c = NULL;
-    sereno_error why = {0};
-    *err = why;
+    *err = (sereno_error){0};
     if (!find_place(target, draft, 0, path, sizeof path, &folder) || !may_exist(path)) return NULL;
-    if (sereno_calibration_load(path, target, draft, &c, &why) != SERENO_OK) *err = why;
+    sereno_calibration_load(path, target, draft, &c, err);
     return c;
 }
 

@@ -91,8 +91,7 @@ void machine_take_class(const machine_options *m, const diagnostics *d) {
     if (thread_take_class((sereno_sched)m->sched)) return;
     warn(d,
          "the system refuses the %s class or its nice value (a sandbox may, or rights are missing): what it refuses "
-         "stays "
-         "as the program was started",
+         "stays as the program was started",
          sched_names[m->sched]);
 }
 

@@ -215,12 +215,14 @@ static void save(const char *path, const char *key, const plan_timing *t) {
 int timing_obtain(native_engine *e, plan_timing *out, sereno_error *err) {
     char key[KEY_SIZE], path[PATH_SIZE];
     plan_timing measured;
-    e->info.timing = SERENO_TIMING_KEPT;
     describe(e, key);
     int length =
         snprintf(path, sizeof path, "%s/timing-%016" PRIx64, e->options.timing_folder, hash_bytes(key, strlen(key)));
     bool named = length > 0 && (size_t)length < sizeof path;
-    if (named && load(path, key, out)) return SERENO_OK;
+    if (named && load(path, key, out)) {
+        e->info.timing = SERENO_TIMING_KEPT;
+        return SERENO_OK;
+    }
     watch w =
         begin_watch(e, (uint64_t)MEASURED_BATCHES * ROUNDS * (uint64_t)(layers_to_run(e) * SERENO_SUBGRAPH_HEAD + 1));
     bool ok = measure(&w, &measured);

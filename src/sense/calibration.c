@@ -1,7 +1,6 @@
 #include "calibration.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -28,9 +27,8 @@ void calibration_identify(const sereno_engine *target, const sereno_engine *draf
     int cores[CORES_MAX], n_cores = cpu_list(cores, CORES_MAX);
     cpu_name(cpu, sizeof cpu);
     snprintf(out, CALIBRATION_LINE_MAX,
-             "weights %" PRIu64 " vocabulary %d activations %d draft %" PRIu64
-             " %d isa %s threads %d class %d context %d "
-             "cores %d %016" PRIx64 " sereno %s on %s",
+             "weights %" PRIu64 " vocabulary %d activations %d draft %" PRIu64 " %d isa %s threads %d class %d "
+             "context %d cores %d %016" PRIx64 " sereno %s on %s",
              t->weight_bytes, t->n_vocab, t->activation_bits, d ? d->weight_bytes : 0, d ? 1 + d->is_self_draft : 0,
              t->isa, n_threads ? n_threads : t->n_threads, (int)t->sched, t->n_ctx, n_cores,
              hash_bytes(cores, (size_t)n_cores * sizeof *cores), sereno_version(), cpu);
