@@ -10,6 +10,7 @@
 #include "cpu.h"
 #include "draft_options.h"
 #include "errors.h"
+#include "generator.h"
 #include "governor_options.h"
 #include "interrupt.h"
 #include "line_reader.h"
@@ -46,7 +47,7 @@ typedef struct run {
     sereno_engine *engine;
     opened_draft draft;
     opened_governor governor;
-    sereno_generator *generator;
+    generator *generator;
     sereno_chat_template chat;
     bool chats; /* text is wrapped as a chat */
     sereno_text prompt;
@@ -127,7 +128,7 @@ static int load_draft(run *r) {
     progress_end(&r->bar);
     if (status == SERENO_ERR_ABANDONED) return interrupt_exit_code();
     const sereno_speculation *speculation = r->draft.plain ? NULL : &r->draft.speculation;
-    if (!status) status = sereno_generator_open(r->engine, r->tokenizer, 0, speculation, &r->generator, &r->err);
+    if (!status) status = generator_open(r->engine, r->tokenizer, speculation, &r->generator, &r->err);
     if (status) return fail(&r->diag, &r->err);
     if (o->strategy == STRATEGY_PLAIN && o->draft_given)
         warn(&r->diag, "--strategy plain takes no --draft: it is ignored");
@@ -235,7 +236,7 @@ static int generate(run *r, sereno_generation *g) {
         .governing = governor_governing(&r->governor),
     };
     progress_begin(&r->bar, "reading the prompt", !o->common.json);
-    int status = sereno_generate(r->generator, &request, g, &r->err);
+    int status = generator_run(r->generator, &request, g, &r->err);
     progress_end(&r->bar);
     r->interrupted = g->finish == SERENO_FINISH_CANCELLED && !r->output_lost;
     return status;
@@ -449,7 +450,7 @@ static int run_all(run *r) {
 /* Returns the exit code: what a log did not take is an error, too. */
 static int close_run(run *r, int code) {
     interrupt_ignore();
-    sereno_generator_close(&r->generator);
+    generator_close(&r->generator);
     if (governor_close_opened(&r->governor, &r->err) != 0) code = fail(&r->diag, &r->err);
     draft_close_opened(&r->draft);
     sereno_engine_close(&r->engine);

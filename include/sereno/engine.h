@@ -45,6 +45,7 @@ typedef enum sereno_subgraph_kind {
 
 enum {
     SERENO_THREADS_MAX = 64,
+    SERENO_SEQUENCES_MAX = 64,
     SERENO_SMALL_MODEL = 750000000,
 };
 
@@ -146,6 +147,9 @@ typedef struct sereno_engine_ops {
     /* Forgets all but the first `length` tokens; 0 <= length <= the present one. */
     int (*truncate)(sereno_engine *e, int32_t sequence, int32_t length, sereno_error *err);
 
+    /* PLACEHOLDER until h-kv is merged. */
+    int (*copy)(sereno_engine *e, int32_t to, int32_t from, int32_t n, sereno_error *err);
+
     /* What a pass of n_tokens (1 .. SERENO_PREFILL_BATCH_MAX) up to position `context` - 1 is expected to take, in
      * microseconds without sleeps: by the timing that its plans were cut with, so right among themselves at least. */
     double (*pass_us)(const sereno_engine *e, int32_t n_tokens, int32_t context);
@@ -164,7 +168,7 @@ struct sereno_engine {
 typedef struct sereno_engine_options {
     int32_t n_threads;   /* compute threads, the owner included; 1 .. SERENO_THREADS_MAX */
     int32_t n_ctx;       /* longest sequence in tokens; 1 .. the model's n_ctx_train */
-    int32_t n_sequences; /* 1 .. 64 */
+    int32_t n_sequences; /* 1 .. SERENO_SEQUENCES_MAX */
     sereno_sched sched;
     const int *cpus; /* cores for the compute threads (borrowed while opening); n_cpus 0: any */
     int n_cpus;

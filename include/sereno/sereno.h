@@ -10,7 +10,7 @@
 #include "sereno/error.h"
 #include "sereno/file.h"
 #include "sereno/frame_hint.h"
-#include "sereno/generate.h"
+#include "sereno/request.h"
 #include "sereno/governing.h"
 #include "sereno/governor.h"
 #include "sereno/meter.h"

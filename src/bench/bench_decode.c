@@ -66,7 +66,7 @@ static int generate(state *s, int number, const decode_prompt *prompt, uint64_t 
                     sereno_error *err) {
     const decode_options *o = s->options;
     const decode_strategy *strategy = &o->strategies[number];
-    sereno_generator *generator;
+    generator *by;
     abandoner a = {.r = {seed}, .rate = strategy->abandon, .costs = &s->abandon_ns};
     sereno_request request = {.prompt = prompt->tokens.ids,
                               .n_prompt = (int32_t)prompt->tokens.n,
@@ -79,11 +79,11 @@ static int generate(state *s, int number, const decode_prompt *prompt, uint64_t 
     if (strategy->governor) request.governing = sereno_control_governing(&s->controls[number]);
     synthetic_acceptance synthetic = o->synthetic ? *o->synthetic : (synthetic_acceptance){0};
     synthetic.seed = seed;
-    int status = sereno_generator_open(o->engine, o->tokenizer, 0, strategy->speculation, &generator, err);
+    int status = generator_open(o->engine, o->tokenizer, strategy->speculation, &by, err);
     if (status) return status;
-    if (o->synthetic) generator_set_synthetic(generator, &synthetic);
-    status = sereno_generate(generator, &request, g, err);
-    sereno_generator_close(&generator);
+    if (o->synthetic) generator_set_synthetic(by, &synthetic);
+    status = generator_run(by, &request, g, err);
+    generator_close(&by);
     return status;
 }
 

@@ -10,7 +10,7 @@
 
 #include "bench_watch.h"
 #include "paired.h"
-#include "sereno/generate.h"
+#include "sereno/request.h"
 #include "sereno/sensor.h"
 #include "synthetic.h"
 

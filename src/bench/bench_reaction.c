@@ -142,10 +142,10 @@ static void on_decision(void *ctx, const sereno_event *event, const sereno_bound
 /* Answers until the time is over. */
 static int generate(reaction_run *r, sereno_control *control, sereno_error *err) {
     const reaction_options *o = r->options;
-    sereno_generator *generator;
-    int status = sereno_generator_open(o->engine, o->tokenizer, 0, o->speculation, &generator, err);
+    generator *by;
+    int status = generator_open(o->engine, o->tokenizer, o->speculation, &by, err);
     if (status) return status;
-    generator_set_synthetic(generator, o->synthetic);
+    generator_set_synthetic(by, o->synthetic);
     sereno_request request = {.prompt = o->prompt->ids,
                               .n_prompt = (int32_t)o->prompt->n,
                               .max_tokens = 256,
@@ -154,13 +154,13 @@ static int generate(reaction_run *r, sereno_control *control, sereno_error *err)
                               .governing = sereno_control_governing(control)};
     while (!status && !sereno_cancel_requested(&r->ended)) {
         sereno_generation g;
-        status = sereno_generate(generator, &request, &g, err);
+        status = generator_run(by, &request, &g, err);
         r->drafted += g.speculation.drafted;
         r->abandoned += g.speculation.drafted_abandoned;
         sereno_generation_free(&g);
         request.sampler.seed++;
     }
-    sereno_generator_close(&generator);
+    generator_close(&by);
     return status;
 }
 

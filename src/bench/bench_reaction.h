@@ -18,7 +18,7 @@
 #define BENCH_REACTION_H
 
 #include "bench_watch.h"
-#include "sereno/generate.h"
+#include "sereno/request.h"
 #include "sereno/sensor.h"
 #include "synthetic.h"
 #include "toggler.h"

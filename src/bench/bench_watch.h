@@ -9,7 +9,7 @@
 #include "sereno/cancel.h"
 
 typedef struct bench_watch {
-    const sereno_cancel *cancel; /* once requested the bench fails with SERENO_ERR_ABANDONED; NULL: never */
+    sereno_cancel *cancel; /* once requested the bench fails with SERENO_ERR_ABANDONED; NULL: never */
     /* Measurements made so far, and in all; on the bench's thread, never while something is timed. */
     void (*progress)(void *ctx, uint64_t done, uint64_t total);
     void *ctx;

@@ -7,6 +7,7 @@
 
 #include "check_governing.h"
 #include "errors.h"
+#include "generator.h"
 #include "number.h"
 #include "rng.h"
 
@@ -59,7 +60,7 @@ typedef struct trial {
     check_governing_kind governed;
     int n_answers;
     /* While it runs. */
-    sereno_generator *generator;
+    generator *generator;
     check_counts *counts;
     answer answer;
     char difference[256]; /* empty: there is none so far */
@@ -313,13 +314,13 @@ static int cancelled(sereno_error *err) {
 /* From an empty KV cache. */
 static int generate_plainly(const check_options *o, const answer *a, outcome *out, sereno_error *err) {
     const char *stops[STOPS_MAX];
-    sereno_generator *generator;
+    generator *by;
     sereno_request request = request_of(a, stops);
     request.cancel = o->watch.cancel;
-    int status = sereno_generator_open(o->reference, o->tokenizer, 0, NULL, &generator, err);
+    int status = generator_open(o->reference, o->tokenizer, NULL, &by, err);
     if (status) return status;
-    status = sereno_generate(generator, &request, &out->g, err);
-    sereno_generator_close(&generator);
+    status = generator_run(by, &request, &out->g, err);
+    generator_close(&by);
     out->kept = o->reference->ops->length(o->reference, 0);
     if (!status && watch_cancelled(&o->watch)) status = cancelled(err);
     return status;
@@ -356,12 +357,13 @@ static int generate_disturbed(const check_options *o, trial *t, bool cancels, ou
     int status = check_governing_open(&governing, t->governed, rng_u64(&t->r), err);
     if (status) return status;
     sereno_request request = request_of(a, stops);
+    request.sequence = t->sequence;
     request.cancel = &d.cancel;
     request.clock = &clock;
     request.observer = disturb;
     request.observer_ctx = &d;
     request.governing = check_governing_of(&governing);
-    status = sereno_generate(t->generator, &request, &out->g, err);
+    status = generator_run(t->generator, &request, &out->g, err);
     t->counts->governed += governing.changed;
     check_governing_close(&governing);
     out->kept = t->engine->ops->length(t->engine, t->sequence);
@@ -479,7 +481,7 @@ static int run_answer(const check_options *o, trial *t, outcome *plain, sereno_e
 /* All answers of a trial, by one generator, until one differs. */
 static int run_trial(const check_options *o, trial *t, sereno_error *err) {
     answer *a = &t->answer;
-    int status = sereno_generator_open(t->engine, o->tokenizer, t->sequence, &t->speculation, &t->generator, err);
+    int status = generator_open(t->engine, o->tokenizer, &t->speculation, &t->generator, err);
     if (!status) status = draw_new_prompt(o, t, err);
     t->counts->trials++;
     while (!status) {
@@ -492,7 +494,7 @@ static int run_trial(const check_options *o, trial *t, sereno_error *err) {
         if (last) break;
         a->index++;
     }
-    sereno_generator_close(&t->generator);
+    generator_close(&t->generator);
     return status;
 }
 

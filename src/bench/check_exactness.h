@@ -12,7 +12,7 @@
 #define CHECK_EXACTNESS_H
 
 #include "bench_watch.h"
-#include "sereno/generate.h"
+#include "sereno/request.h"
 
 enum { CHECK_DRAFTS_MAX = 16, CHECK_ENGINES_MAX = 8 };
 

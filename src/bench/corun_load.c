@@ -145,7 +145,7 @@ static void on_token(void *ctx, int32_t token) {
     meter_token(&e->meter, now());
 }
 
-static int answer(engine_run *e, sereno_generator *generator, row *w, sereno_error *err) {
+static int answer(engine_run *e, generator *by, row *w, sereno_error *err) {
     int32_t max_tokens;
     const corun_prompt *prompt = row_prompt(w, &max_tokens);
     sereno_generation g;
@@ -163,7 +163,7 @@ static int answer(engine_run *e, sereno_generator *generator, row *w, sereno_err
     e->meter.asked_ns = now();
     e->meter.last_ns = 0;
     e->last_ns = 0;
-    int status = sereno_generate(generator, &request, &g, err);
+    int status = generator_run(by, &request, &g, err);
     corun_background *out = e->meter.out;
     sereno_speculation_add(&out->speculation, &g.speculation);
     out->requests += !status && g.finish != SERENO_FINISH_CANCELLED && in_window(e->meter.window, now());
@@ -171,14 +171,13 @@ static int answer(engine_run *e, sereno_generator *generator, row *w, sereno_err
     return status;
 }
 
-static int answer_all(engine_run *e, sereno_generator *generator, const synthetic_acceptance *synthetic, row *w,
-                      sereno_error *err) {
+static int answer_all(engine_run *e, generator *by, const synthetic_acceptance *synthetic, row *w, sereno_error *err) {
     int status = SERENO_OK;
     while (!status && row_wait(w)) {
         synthetic_acceptance of = synthetic ? *synthetic : (synthetic_acceptance){0};
         of.seed = w->window->seed + ((uint64_t)w->n << 32); /* another chance each, the same for all */
-        if (synthetic) generator_set_synthetic(generator, &of);
-        status = answer(e, generator, w, err);
+        if (synthetic) generator_set_synthetic(by, &of);
+        status = answer(e, by, w, err);
     }
     return status;
 }
@@ -221,7 +220,7 @@ int corun_load_engine(const corun_engine *with, const corun_requests *requests, 
     *out = (corun_background){.there = true, .has_engine = true};
     engine_run *e = calloc(1, sizeof *e);
     if (!e) return err_no_memory(err, "a run", sizeof *e);
-    sereno_generator *generator = NULL;
+    generator *by = NULL;
     row w = {0};
     sereno_engine *draft = with->speculation ? with->speculation->draft : NULL;
     *e = (engine_run){.meter = {.window = window, .out = out},
@@ -233,13 +232,13 @@ int corun_load_engine(const corun_engine *with, const corun_requests *requests, 
     int status = row_open(&w, requests, window, err);
     if (!status) status = open_control(e, with, err);
     if (!status) {
-        status = sereno_generator_open(with->engine, with->tokenizer, 0, with->speculation, &generator, err);
+        status = generator_open(with->engine, with->tokenizer, with->speculation, &by, err);
     }
-    if (!status) status = answer_all(e, generator, with->synthetic, &w, err);
+    if (!status) status = answer_all(e, by, with->synthetic, &w, err);
     if (e->cpu_begin_ns > 0) out->cpu_s = (double)(process_cpu_ns() - e->cpu_begin_ns) / 1e9;
     meter_end(&e->meter);
     close_control(e, out);
-    sereno_generator_close(&generator);
+    generator_close(&by);
     free(w.order);
     free(e);
     return status;

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "sereno/error.h"
-#include "sereno/generate.h"
+#include "sereno/request.h"
 #include "sereno/governor.h"
 #include "sereno/speculation.h"
 

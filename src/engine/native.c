@@ -8,7 +8,7 @@
 #include "errors.h"
 #include "timing.h"
 
-enum { SEQUENCES_MAX = 64, SAMPLE_INTERVAL_NS = 2000000, PREFETCH_MAX = 16 << 20 };
+enum { SAMPLE_INTERVAL_NS = 2000000, PREFETCH_MAX = 16 << 20 };
 
 static const native_engine *native_const(const sereno_engine *e) {
     return (const native_engine *)(const void *)e;
@@ -68,7 +68,7 @@ void native_claim(native_engine *e, int32_t sequence) {
 
 static int place_inputs(native_engine *e, const sereno_pass *pass, sereno_error *err) {
     int32_t max = pass->plan == SERENO_PLAN_PREFILL ? SERENO_PREFILL_BATCH_MAX : SERENO_VERIFY_BATCH_MAX;
-    int32_t n_of_sequence[SEQUENCES_MAX] = {0};
+    int32_t n_of_sequence[SERENO_SEQUENCES_MAX] = {0};
     if (pass->n_inputs < 1 || pass->n_inputs > max) {
         return err_set(err, SERENO_ERR_INVALID, "a pass of %d inputs; 1 to %d are allowed", pass->n_inputs, max);
     }
@@ -290,7 +290,7 @@ static int check_options(const sereno_model_info *m, const sereno_engine_options
     int status;
     if ((status = err_check_range("the number of threads", o->n_threads, 1, TEAM_MAX, err)) ||
         (status = err_check_range("the context length", o->n_ctx, 1, m->n_ctx_train, err)) ||
-        (status = err_check_range("the number of sequences", o->n_sequences, 1, SEQUENCES_MAX, err)) ||
+        (status = err_check_range("the number of sequences", o->n_sequences, 1, SERENO_SEQUENCES_MAX, err)) ||
         (status = err_check_range("the longest subgraph in microseconds", o->subgraph_us_max, 50, 1000000, err)) ||
         (status = err_check_range("the longest spin in microseconds", o->spin_us_max, 0, 10000, err)) ||
         (status = err_check_range("the width of activations in bits", o->activation_bits, 0, 16, err)) ||

@@ -34,7 +34,7 @@ int elastic_open(elastic *el, sereno_engine *engine, const sereno_tokenizer *tok
         int32_t n_vocab = options->draft->ops->info(options->draft)->n_vocab;
         status = sereno_candidates_open(n_vocab, &el->draft_candidates, err);
     }
-    planner_init(&el->planner, engine, options->draft);
+    elastic_forget(el);
     return status;
 }
 
@@ -42,6 +42,10 @@ void elastic_close(elastic *el) {
     sereno_candidates_close(&el->candidates);
     sereno_candidates_close(&el->draft_candidates);
     sereno_tokens_free(&el->path);
+}
+
+void elastic_forget(elastic *el) {
+    planner_init(&el->planner, el->engine, el->options.draft);
 }
 
 uint64_t elastic_now_ns(const elastic *el) {
@@ -89,8 +93,16 @@ static sereno_verdict govern(elastic *el, const sereno_boundary *b) {
 
 /* ---- Passes ---- */
 
+/* Whether nobody waits for the pass any more: one that was cancelled among others leaves at its end. */
 static bool is_cancelled(const elastic *el) {
-    return sereno_cancel_requested(el->cancel);
+    int32_t n = 0;
+    while (n < el->n_set && sereno_cancel_requested(el->set[n]->cancel)) n++;
+    return n > 0 && n == el->n_set;
+}
+
+static void take_part(elastic *el, elastic_sequence *const *set, int32_t n) {
+    el->set = set;
+    el->n_set = n;
 }
 
 static sereno_verdict observe(void *ctx, const sereno_boundary *b) {
@@ -129,7 +141,9 @@ int elastic_run(elastic *el, elastic_sequence *s, sereno_plan_kind plan, const i
         inputs[i] = (sereno_input){tokens[i], s->id, i - 1, sample && i == n - 1};
         path[i] = i;
     }
+    take_part(el, &s, 1);
     int status = run_target(el, plan, inputs, n, err);
+    take_part(el, NULL, 0);
     return status ? status : el->engine->ops->keep(el->engine, s->id, path, n, err);
 }
 
@@ -517,6 +531,7 @@ int elastic_step(elastic *el, elastic_sequence *const *set, int32_t n, sereno_er
     for (int32_t i = 0; i < n; i++) {
         if ((int32_t)set[i]->tokens.n > context) context = (int32_t)set[i]->tokens.n;
     }
+    take_part(el, set, n);
     planner_begin_step(&el->planner, context);
     for (int32_t i = 0; i < n && !status; i++) {
         assert(!set[i]->finished && set[i]->remaining > 0);
@@ -525,7 +540,7 @@ int elastic_step(elastic *el, elastic_sequence *const *set, int32_t n, sereno_er
     if (!status) status = verify(el, set, n, context, err);
     for (int32_t i = 0; i < n && !status; i++) {
         int32_t before = set[i]->n_output;
-        status = accept_sequence(el, set[i], err);
+        if (accept_sequence(el, set[i], &set[i]->failure)) set[i]->finished = true;
         committed += set[i]->n_output - before;
         set[i]->stats.sleep_ns += el->slept_ns - slept;
         set[i]->stats.step_ns += sereno_now_ns(el->clock) - start;

@@ -2,7 +2,8 @@
  * The elastic loop: propose a tree of candidates for every sequence, verify all of them in one pass of the target,
  * accept what the target would have chosen itself. Plain decoding is the same loop with nothing proposed.
  *
- * Guarantee: the tokens of a sequence, and what its KV cache holds when it ends, are those of one token a pass.
+ * Guarantee: the tokens of a sequence, and what its KV cache holds when it ends, are those of one token a pass, whoever
+ * else takes part.
  * Nothing that lies past the end of a text reaches the KV cache or the n-gram cache.
  *
  * Thread: the engine's owner.
@@ -44,6 +45,8 @@ typedef struct elastic_sequence {
     /* Called with each chosen token, before it is appended; returns an elastic_commit or an error. */
     int (*on_token)(void *ctx, int32_t token, sereno_error *err);
     void *ctx;
+    const sereno_cancel *cancel; /* NULL: cannot be cancelled */
+    sereno_error failure;        /* why it has finished, where that was an error of its own; code 0: it was not */
     sereno_speculation_stats stats;
     /* Of the step under way. */
     candidate_tree tree;
@@ -58,8 +61,9 @@ typedef struct elastic {
     sereno_candidates *candidates, *draft_candidates;
     planner planner;
     const synthetic_acceptance *synthetic; /* NULL: the model decides */
-    const sereno_cancel *cancel;           /* NULL: cannot be cancelled */
-    sereno_observer observer;              /* NULL: none; asked after the cancel flag was looked at */
+    elastic_sequence *const *set;          /* who takes part in the pass or step under way */
+    int32_t n_set;
+    sereno_observer observer; /* NULL: none; asked after the cancel flags were looked at */
     void *observer_ctx;
     sereno_governing governing;         /* step NULL: nobody; asked where the observer says continue */
     sereno_decision decision;           /* the last one */
@@ -75,6 +79,9 @@ int elastic_open(elastic *el, sereno_engine *engine, const sereno_tokenizer *tok
                  const sereno_speculation *options, sereno_error *err);
 void elastic_close(elastic *el);
 
+/* What the planner has learned is gone. */
+void elastic_forget(elastic *el);
+
 /*
  * Runs tokens after one another and keeps them, in one pass, the last with logits if `sample`. An abandoned pass is
  * tried again. SERENO_ERR_ABANDONED: cancelled. Appends nothing to the sequence's tokens.
@@ -87,7 +94,8 @@ int elastic_begin(elastic *el, elastic_sequence *s, int32_t input, sereno_error 
 
 /*
  * One step of n sequences (1 .. SERENO_VERIFY_BATCH_MAX, none finished): each gets one token at least, unless it ends.
- * SERENO_ERR_ABANDONED: cancelled; every sequence is as before. SERENO_ERR_FORMAT: logits are not numbers.
+ * SERENO_ERR_ABANDONED: all of them were cancelled; every sequence is as before, as after any error of the step. What
+ * goes wrong with one alone (SERENO_ERR_FORMAT: its logits are not numbers) finishes that one, with its failure.
  */
 int elastic_step(elastic *el, elastic_sequence *const *set, int32_t n, sereno_error *err);
 

@@ -1,264 +1,217 @@
-/* One request at a time: prefill, then the elastic loop over a set of one sequence; text, stops and timings. */
+/* The requests under way in the sequences of an engine: prompts pass by pass, answers by steps of the elastic loop. */
 #include "generator.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "elastic.h"
 #include "errors.h"
-#include "histogram.h"
-#include "sereno/clock.h"
-#include "stop.h"
+#include "progress.h"
 
-struct sereno_generator {
-    elastic elastic;
+enum { COPIED_AT_ONCE = 64 }; /* tokens of another sequence's KV cache */
+
+/* A sequence, and the last request in it. */
+typedef struct generating {
+    generator *of;
     elastic_sequence sequence; /* its tokens up to the engine's length are what the KV cache holds */
-    int32_t n_learned;         /* tokens of the prompt that the n-gram cache has learned or need not */
-    histogram gaps;
+    progress progress;
+    uint64_t number;                   /* requests are served in this order; 0: none is under way */
+    int32_t n_prompt;                  /* while the prompt is read: its tokens, */
+    int32_t prefilled;                 /* those computed so far; */
+    int32_t copied_from, copied_until; /* its first tokens are another sequence's: up to here they are copied */
+    int32_t n_learned;                 /* tokens of the prompt that the n-gram cache has learned or need not */
+    bool decodes;                      /* the prompt has been read */
+    int status;                        /* how it ended */
+    sereno_error failure;
+} generating;
+
+struct generator {
+    elastic elastic;
+    generating *of[SERENO_SEQUENCES_MAX]; /* by sequence; NULL: not used yet */
+    int32_t n_running;
+    uint64_t begun; /* requests so far */
+    bool decoded;   /* by the last step: prompts and answers take turns */
 };
 
-static int open_parts(sereno_generator *g, sereno_engine *engine, const sereno_tokenizer *tokenizer,
-                      const sereno_speculation *speculation, sereno_error *err) {
-    int status = elastic_open(&g->elastic, engine, tokenizer, speculation, err);
-    if (!status) status = engine->ops->truncate(engine, g->sequence.id, 0, err);
-    if (!status && speculation->ngrams) status = ngram_open(&speculation->ngram, &g->sequence.ngrams, err);
-    if (!status && speculation->draft) {
-        status = draft_open(&g->sequence.draft, speculation->draft, g->sequence.id, err);
-    }
-    return status;
-}
+/* ---- Opening ---- */
 
-int sereno_generator_open(sereno_engine *engine, const sereno_tokenizer *tokenizer, int32_t sequence,
-                          const sereno_speculation *speculation, sereno_generator **out, sereno_error *err) {
+int generator_open(sereno_engine *engine, const sereno_tokenizer *tokenizer, const sereno_speculation *speculation,
+                   generator **out, sereno_error *err) {
     *out = NULL;
     sereno_speculation plain = sereno_speculation_defaults();
     plain.ngrams = false;
     plain.bounds.batch_max = 1; /* no governor makes it more */
-    sereno_generator *g = calloc(1, sizeof *g);
-    if (!g) return err_no_memory(err, "a generator", sizeof *g);
-    g->sequence.id = sequence;
     if (speculation && speculation->draft == engine) {
-        free(g);
         return err_set(err, SERENO_ERR_INVALID,
                        "an engine cannot draft for itself; sereno_engine_open_self_draft makes "
                        "one that can");
     }
-    int status = open_parts(g, engine, tokenizer, speculation ? speculation : &plain, err);
-    if (status) {
-        sereno_generator_close(&g);
-        return status;
-    }
+    generator *g = calloc(1, sizeof *g);
+    if (!g) return err_no_memory(err, "a generator", sizeof *g);
+    int status = elastic_open(&g->elastic, engine, tokenizer, speculation ? speculation : &plain, err);
+    if (status) generator_close(&g);
     *out = g;
-    return SERENO_OK;
+    return status;
 }
 
-void sereno_generator_close(sereno_generator **generator) {
-    sereno_generator *g = *generator;
-    *generator = NULL;
-    if (!g) return;
-    elastic_close(&g->elastic);
-    ngram_close(&g->sequence.ngrams);
-    draft_close(&g->sequence.draft);
-    sereno_tokens_free(&g->sequence.tokens);
-    free(g);
+static void close_sequence(generating **of) {
+    generating *s = *of;
+    *of = NULL;
+    if (!s) return;
+    ngram_close(&s->sequence.ngrams);
+    draft_close(&s->sequence.draft);
+    sereno_tokens_free(&s->sequence.tokens);
+    free(s);
 }
 
-void generator_set_synthetic(sereno_generator *g, const synthetic_acceptance *synthetic) {
+void generator_close(generator **g) {
+    generator *closed = *g;
+    *g = NULL;
+    if (!closed) return;
+    elastic_close(&closed->elastic);
+    for (int i = 0; i < SERENO_SEQUENCES_MAX; i++) {
+        close_sequence(&closed->of[i]);
+    }
+    free(closed);
+}
+
+static int open_sequence(generator *g, int32_t id, sereno_error *err) {
+    sereno_engine *e = g->elastic.engine;
+    const sereno_speculation *speculation = &g->elastic.options;
+    generating *s = calloc(1, sizeof *s);
+    if (!s) return err_no_memory(err, "a sequence", sizeof *s);
+    s->of = g;
+    s->sequence.id = id;
+    int status = e->ops->truncate(e, id, 0, err);
+    if (!status && speculation->ngrams) status = ngram_open(&speculation->ngram, &s->sequence.ngrams, err);
+    if (!status && speculation->draft) status = draft_open(&s->sequence.draft, speculation->draft, id, err);
+    if (status) close_sequence(&s);
+    g->of[id] = s;
+    return status;
+}
+
+void generator_set_synthetic(generator *g, const synthetic_acceptance *synthetic) {
     g->elastic.synthetic = synthetic;
 }
 
-void sereno_generation_free(sereno_generation *generation) {
-    sereno_tokens_free(&generation->tokens);
-    sereno_text_free(&generation->text);
+int generator_forget(generator *g, sereno_error *err) {
+    sereno_engine *e = g->elastic.engine;
+    int status = SERENO_OK;
+    assert(g->n_running == 0);
+    for (int32_t i = 0; i < SERENO_SEQUENCES_MAX && !status; i++) {
+        if (g->of[i]) status = e->ops->truncate(e, i, 0, err);
+        close_sequence(&g->of[i]);
+    }
+    elastic_forget(&g->elastic);
+    return status;
 }
 
-/* One request in progress. */
-typedef struct progress {
-    sereno_generator *g;
-    const sereno_request *request;
-    sereno_generation *out;
-    stop_matcher stops;
-    sereno_detokenizer detokenizer;
-    sereno_text fresh;  /* text of the newest token */
-    bool stopped;       /* a stop string came */
-    int32_t last_input; /* of the prompt's last pass */
-    uint64_t start_ns, last_token_ns;
-} progress;
+/* ---- A prompt ---- */
 
-static uint64_t now_ns(const progress *p) {
-    return sereno_now_ns(p->g->elastic.clock);
+static uint64_t now_ns(const generator *g) {
+    return sereno_now_ns(g->elastic.clock);
+}
+
+/* How many of the first tokens of a prompt a sequence holds. The prompt's last must be computed in any case, for its
+ * logits. */
+static int32_t count_common(const generator *g, int32_t sequence, const sereno_request *r) {
+    const sereno_engine *e = g->elastic.engine;
+    const sereno_tokens *held = &g->of[sequence]->sequence.tokens;
+    int32_t n = 0, kept = e->ops->length(e, sequence);
+    while (n < r->n_prompt - 1 && n < kept && held->ids[n] == r->prompt[n]) n++;
+    return n;
 }
 
 /*
- * Makes the prompt the sequence's tokens and forgets what the KV cache holds beyond the beginning that it has in common
- * with it; n_common is how many tokens that is. The last token must be computed in any case, for its logits.
+ * Makes the prompt the sequence's tokens, and forgets what the KV cache holds beyond the beginning that it has in
+ * common with it. Another sequence may hold more of it.
  */
-static int reuse_prefix(progress *p, int32_t *n_common, sereno_error *err) {
-    elastic_sequence *s = &p->g->sequence;
-    sereno_engine *e = p->g->elastic.engine;
-    const sereno_request *r = p->request;
-    int32_t n = 0, kept = e->ops->length(e, s->id);
-    while (n < r->n_prompt - 1 && n < kept && s->tokens.ids[n] == r->prompt[n]) {
-        n++;
+static int reuse_prefix(generator *g, generating *s, sereno_error *err) {
+    sereno_engine *e = g->elastic.engine;
+    const sereno_request *r = &s->progress.request;
+    int32_t id = s->sequence.id, n = count_common(g, id, r);
+    s->copied_from = id;
+    s->copied_until = n;
+    for (int32_t i = 0; i < e->ops->info(e)->n_sequences; i++) {
+        int32_t common = i != id && g->of[i] ? count_common(g, i, r) : 0;
+        if (common <= s->copied_until) continue;
+        s->copied_from = i;
+        s->copied_until = common;
     }
-    *n_common = n;
-    int status = e->ops->truncate(e, s->id, n, err);
-    s->tokens.n = (size_t)n;
+    int status = e->ops->truncate(e, id, n, err);
+    s->sequence.tokens.n = (size_t)n;
     for (int32_t i = n; i < r->n_prompt && !status; i++) {
-        status = sereno_tokens_append(&s->tokens, r->prompt[i], err);
+        status = sereno_tokens_append(&s->sequence.tokens, r->prompt[i], err);
     }
     return status;
 }
 
+/* Some more of what another sequence holds, which may have lost it meanwhile. */
+static int copy_prefix(generator *g, generating *s, sereno_error *err) {
+    sereno_engine *e = g->elastic.engine;
+    int32_t id = s->sequence.id, at = e->ops->length(e, id);
+    int32_t common = count_common(g, s->copied_from, &s->progress.request);
+    if (common < s->copied_until) s->copied_until = common > at ? common : at;
+    int32_t n = s->copied_until - at;
+    if (n == 0) return SERENO_OK;
+    return e->ops->copy(e, id, s->copied_from, n < COPIED_AT_ONCE ? n : COPIED_AT_ONCE, err);
+}
+
 /* Of a longer prompt the cache would forget what came before. */
-static void begin_learning(sereno_generator *g, int32_t n_prompt) {
-    g->n_learned = n_prompt > NGRAM_TOKENS_KEPT ? n_prompt - NGRAM_TOKENS_KEPT : 0;
-    if (g->sequence.ngrams) ngram_clear(g->sequence.ngrams);
+static void begin_learning(generating *s) {
+    s->n_learned = s->n_prompt > NGRAM_TOKENS_KEPT ? s->n_prompt - NGRAM_TOKENS_KEPT : 0;
+    if (s->sequence.ngrams) ngram_clear(s->sequence.ngrams);
 }
 
 /* Learns n-grams of the prompt's first n_known tokens; between two passes only some, so that it takes no time that a
  * boundary would be missed in (0.3 ms at the most). */
-static void learn_prompt(sereno_generator *g, int32_t n_known) {
+static void learn_prompt(generating *s, int32_t n_known) {
     enum { AT_ONCE = 512 };
-    elastic_sequence *s = &g->sequence;
-    for (int32_t n = 0; n < AT_ONCE && g->n_learned < n_known && s->ngrams; n++) {
-        ngram_learn(s->ngrams, NGRAM_PROMPT, s->tokens.ids, ++g->n_learned);
+    elastic_sequence *of = &s->sequence;
+    for (int32_t n = 0; n < AT_ONCE && s->n_learned < n_known && of->ngrams; n++) {
+        ngram_learn(of->ngrams, NGRAM_PROMPT, of->tokens.ids, ++s->n_learned);
     }
 }
 
-static int prefill(progress *p, sereno_error *err) {
-    const sereno_request *r = p->request;
-    elastic_sequence *s = &p->g->sequence;
-    int32_t at;
-    int status = reuse_prefix(p, &at, err);
-    int32_t total = r->n_prompt - at, done = 0;
-    begin_learning(p->g, r->n_prompt);
-    while (done < total && !status) {
-        int32_t n = p->g->elastic.decision.prefill_batch;
-        n = n < 1 ? 1 : n > SERENO_PREFILL_BATCH_MAX ? SERENO_PREFILL_BATCH_MAX : n;
-        if (n > total - done) n = total - done;
-        status = elastic_run(&p->g->elastic, s, SERENO_PLAN_PREFILL, r->prompt + at + done, n, done + n == total, err);
-        if (status) break;
-        done += n;
-        p->last_input = n - 1;
-        learn_prompt(p->g, at + done);
-        elastic_tell(&p->g->elastic, (sereno_event){.kind = SERENO_EVENT_PREFILL, .tokens = n});
-        if (r->on_prefill) r->on_prefill(r->ctx, done, total);
-    }
-    p->out->n_prefilled = done;
-    p->out->prefill_ms = (double)(now_ns(p) - p->start_ns) / 1e6;
-    return status;
+/* One pass of a prompt; the last of it chooses the first token. */
+static int prefill(generator *g, generating *s, sereno_error *err) {
+    elastic *el = &g->elastic;
+    int32_t at = el->engine->ops->length(el->engine, s->sequence.id), n = el->decision.prefill_batch;
+    if (at < s->copied_until) return copy_prefix(g, s, err);
+    if (n < 1) n = 1;
+    if (n > SERENO_PREFILL_BATCH_MAX) n = SERENO_PREFILL_BATCH_MAX;
+    if (n > s->n_prompt - at) n = s->n_prompt - at;
+    bool last = at + n == s->n_prompt;
+    int status = elastic_run(el, &s->sequence, SERENO_PLAN_PREFILL, s->sequence.tokens.ids + at, n, last, err);
+    if (status) return status;
+    s->prefilled += n;
+    learn_prompt(s, at + n);
+    elastic_tell(el, (sereno_event){.kind = SERENO_EVENT_PREFILL, .tokens = n});
+    progress_prefilled(&s->progress, s->prefilled, s->prefilled + s->n_prompt - at - n, now_ns(g));
+    if (!last) return SERENO_OK;
+    s->decodes = true;
+    return elastic_begin(el, &s->sequence, n - 1, err);
 }
 
-/* Hands out text that has become certain. */
-static int emit(progress *p, const char *text, size_t size, bool last, sereno_error *err) {
-    size_t release;
-    if (p->stopped) return SERENO_OK;
-    int status = stop_push(&p->stops, text, size, last, &release, &p->stopped, err);
-    if (!status && release > 0) {
-        status = sereno_text_append(&p->out->text, p->stops.held.data, release, err);
-        if (p->request->on_text) p->request->on_text(p->request->ctx, p->stops.held.data, release);
-        stop_release(&p->stops, release);
-    }
-    return status;
-}
-
-/* At the end nothing can turn into a stop string any more. */
-static int emit_rest(progress *p, sereno_error *err) {
-    p->fresh.size = 0;
-    int status = sereno_detokenize_end(&p->detokenizer, &p->fresh, err);
-    if (!status) status = emit(p, p->fresh.data ? p->fresh.data : "", p->fresh.size, true, err);
-    if (p->stopped) p->out->finish = SERENO_FINISH_STOP;
-    return status;
-}
-
-/* Which tokens the text is of. One that was cut within, and what follows it, does not count. */
-static int count_text_tokens(progress *p, sereno_error *err) {
-    const sereno_tokens *tokens = &p->out->tokens;
-    p->out->n_text_tokens = (int32_t)tokens->n;
-    p->out->n_text_bytes = p->out->text.size;
-    if (!p->stopped) return SERENO_OK;
-    p->out->n_text_tokens = 0;
-    p->out->n_text_bytes = p->fresh.size = 0;
-    sereno_detokenizer again = {0};
-    for (size_t i = 0; i < tokens->n; i++) {
-        int status = sereno_detokenize(p->g->elastic.tokenizer, &again, tokens->ids[i], &p->fresh, err);
-        if (status || p->fresh.size > p->out->text.size) return status;
-        if (again.n_pending > 0) continue; /* within a character */
-        p->out->n_text_tokens = (int32_t)i + 1;
-        p->out->n_text_bytes = p->fresh.size;
-    }
-    return SERENO_OK;
-}
-
-static void note_time(progress *p) {
-    uint64_t now = now_ns(p);
-    if (p->out->tokens.n == 0) {
-        p->out->ttft_ms = (double)(now - p->start_ns) / 1e6;
-    } else {
-        histogram_add(&p->g->gaps, now - p->last_token_ns);
-        p->out->decode_ms += (double)(now - p->last_token_ns) / 1e6;
-    }
-    p->last_token_ns = now;
-}
+/* ---- Requests ---- */
 
 /* Takes a token that the target has chosen: an elastic_commit. */
 static int take_token(void *ctx, int32_t token, sereno_error *err) {
-    progress *p = ctx;
-    const sereno_tokenizer *tokenizer = p->g->elastic.tokenizer;
-    if (sereno_token_is_end(tokenizer, token)) {
-        p->out->ended_by_token = true;
-        p->out->finish = SERENO_FINISH_STOP;
-        return COMMIT_END;
-    }
-    note_time(p);
-    if (p->request->on_token) p->request->on_token(p->request->ctx, token);
-    int status = sereno_tokens_append(&p->out->tokens, token, err);
-    p->fresh.size = 0;
-    if (!status) status = sereno_detokenize(tokenizer, &p->detokenizer, token, &p->fresh, err);
-    if (!status && p->fresh.size > 0) status = emit(p, p->fresh.data, p->fresh.size, false, err);
+    generating *s = ctx;
+    bool ended, stopped;
+    int status = progress_token(&s->progress, token, now_ns(s->of), &ended, &stopped, err);
     if (status) return status;
-    return p->stopped || p->g->sequence.remaining == 1 ? COMMIT_LAST : COMMIT_GO_ON;
+    if (ended) return COMMIT_END;
+    return stopped || s->sequence.remaining == 1 ? COMMIT_LAST : COMMIT_GO_ON;
 }
 
-static int decode(progress *p, sereno_error *err) {
-    elastic *el = &p->g->elastic;
-    elastic_sequence *s = &p->g->sequence;
-    int status = elastic_begin(el, s, p->last_input, err);
-    while (!status && !s->finished) {
-        status = elastic_step(el, &s, 1, err);
-        learn_prompt(p->g, p->request->n_prompt);
-    }
-    return status;
-}
-
-/* Sets the loop up for a request. */
-static void begin_request(progress *p) {
-    const sereno_request *r = p->request;
-    elastic *el = &p->g->elastic;
-    elastic_sequence *s = &p->g->sequence;
-    int32_t room = el->engine->ops->info(el->engine)->n_ctx - r->n_prompt;
-    el->cancel = r->cancel;
-    el->observer = r->observer;
-    el->observer_ctx = r->observer_ctx;
-    el->governing = r->governing;
-    el->decision = sereno_ungoverned();
-    el->clock = r->clock ? r->clock : el->engine_clock;
-    el->slept_ns = 0;
-    s->sampler = &r->sampler;
-    s->on_token = take_token;
-    s->ctx = p;
-    s->n_output = 0;
-    s->remaining = r->max_tokens < room ? r->max_tokens : room;
-    s->finished = false;
-    s->stats = (sereno_speculation_stats){0};
-    p->g->gaps = (histogram){0};
-    p->start_ns = now_ns(p);
-}
-
-static int check_request(const sereno_generator *g, const sereno_request *r, sereno_error *err) {
+int generator_check(const generator *g, const sereno_request *r, sereno_error *err) {
     const sereno_engine *e = g->elastic.engine;
-    int32_t n_ctx = e->ops->info(e)->n_ctx;
+    int32_t n_ctx = e->ops->info(e)->n_ctx, n_sequences = e->ops->info(e)->n_sequences;
+    if (r->sequence < 0 || r->sequence >= n_sequences) {
+        return err_set(err, SERENO_ERR_INVALID, "sequence %d; there are %d", r->sequence, n_sequences);
+    }
     if (r->n_prompt < 1) return err_set(err, SERENO_ERR_INVALID, "the prompt has no tokens");
     if (r->max_tokens < 0) {
         return err_set(err, SERENO_ERR_INVALID, "%d tokens asked for; 0 or more is allowed", r->max_tokens);
@@ -275,32 +228,133 @@ static int check_request(const sereno_generator *g, const sereno_request *r, ser
     return sereno_sampler_check(&r->sampler, err);
 }
 
-int sereno_generate(sereno_generator *g, const sereno_request *request, sereno_generation *out, sereno_error *err) {
-    *out = (sereno_generation){.finish = SERENO_FINISH_LENGTH};
-    int status = check_request(g, request, err);
-    if (status || request->max_tokens == 0) return status;
-    progress p = {
-        .g = g, .request = request, .out = out, .stops = {.stops = request->stops, .n_stops = request->n_stops}};
-    begin_request(&p);
-    sereno_error failure = {0};
-    elastic_tell(&g->elastic, (sereno_event){.kind = SERENO_EVENT_BEGIN, .allowed = g->elastic.options.bounds});
-    status = prefill(&p, &failure);
-    if (!status) status = decode(&p, &failure);
+static void end(generator *g, generating *s, int status, const sereno_error *failure) {
     elastic_tell(&g->elastic, (sereno_event){.kind = SERENO_EVENT_END});
-    if (status == SERENO_ERR_ABANDONED) {
-        out->finish = SERENO_FINISH_CANCELLED;
-        status = SERENO_OK;
-    } else if (status) {
-        err_set(err, status, "%s", failure.message);
+    s->progress.out->speculation = s->sequence.stats;
+    s->failure = (sereno_error){0};
+    s->status = progress_end(&s->progress, status, failure, &s->failure);
+    s->number = 0;
+    g->n_running--;
+}
+
+/* What the loop goes by, as one request says that is not among others. */
+static void take_hooks(elastic *el, const sereno_request *r) {
+    el->observer = r->observer;
+    el->observer_ctx = r->observer_ctx;
+    el->governing = r->governing;
+    el->decision = sereno_ungoverned();
+    el->clock = r->clock ? r->clock : el->engine_clock;
+    el->slept_ns = 0;
+}
+
+int generator_begin(generator *g, const sereno_request *r, sereno_generation *out, sereno_error *err) {
+    elastic *el = &g->elastic;
+    *out = (sereno_generation){.finish = SERENO_FINISH_LENGTH, .n_prompt = r->n_prompt};
+    int status = generator_check(g, r, err);
+    if (!status && !g->of[r->sequence]) status = open_sequence(g, r->sequence, err);
+    if (status) return status;
+    generating *s = g->of[r->sequence];
+    assert(s->number == 0);
+    s->status = SERENO_OK;
+    if (r->max_tokens == 0) return SERENO_OK;
+    if (g->n_running++ == 0) take_hooks(el, r);
+    s->number = ++g->begun;
+    s->n_prompt = r->n_prompt;
+    s->prefilled = 0;
+    s->decodes = false;
+    progress_begin(&s->progress, r, el->tokenizer, out, now_ns(g));
+    elastic_sequence *of = &s->sequence;
+    int32_t room = el->engine->ops->info(el->engine)->n_ctx - r->n_prompt;
+    of->sampler = &s->progress.request.sampler;
+    of->cancel = r->cancel;
+    of->on_token = take_token;
+    of->ctx = s;
+    of->n_output = 0;
+    of->remaining = r->max_tokens < room ? r->max_tokens : room;
+    of->finished = false;
+    of->failure = (sereno_error){0};
+    of->stats = (sereno_speculation_stats){0};
+    elastic_tell(el, (sereno_event){.kind = SERENO_EVENT_BEGIN, .allowed = el->options.bounds});
+    sereno_error failure = {0};
+    status = reuse_prefix(g, s, &failure);
+    begin_learning(s);
+    if (!status) return SERENO_OK;
+    end(g, s, status, &failure);
+    return generator_end(g, r->sequence, err);
+}
+
+bool generator_runs(const generator *g, int32_t sequence) {
+    return g->of[sequence] && g->of[sequence]->number > 0;
+}
+
+int32_t generator_running(const generator *g) {
+    return g->n_running;
+}
+
+int generator_end(const generator *g, int32_t sequence, sereno_error *err) {
+    const generating *s = g->of[sequence];
+    assert(s && s->number == 0);
+    return s->status ? err_set(err, s->status, "%s", s->failure.message) : SERENO_OK;
+}
+
+/* ---- Steps ---- */
+
+static void end_cancelled(generator *g) {
+    for (int32_t i = 0; i < SERENO_SEQUENCES_MAX; i++) {
+        bool runs = generator_runs(g, i);
+        if (runs && sereno_cancel_requested(g->of[i]->sequence.cancel)) end(g, g->of[i], SERENO_ERR_ABANDONED, NULL);
     }
-    out->speculation = g->sequence.stats;
-    int rest = emit_rest(&p, status ? NULL : err); /* what was generated is handed out in any case */
-    if (!status) status = rest;
-    if (!status) status = count_text_tokens(&p, err);
-    out->itl_ms = (sereno_quantiles){(double)histogram_quantile(&g->gaps, 0.50) / 1e6,
-                                     (double)histogram_quantile(&g->gaps, 0.95) / 1e6,
-                                     (double)histogram_quantile(&g->gaps, 0.99) / 1e6};
-    sereno_text_free(&p.stops.held);
-    sereno_text_free(&p.fresh);
-    return status;
+}
+
+/* The request that began first, of those which read their prompts or of those which answer, after number `after`; NULL:
+ * there is none. */
+static generating *next_in_order(const generator *g, bool decodes, uint64_t after) {
+    generating *next = NULL;
+    for (int32_t i = 0; i < SERENO_SEQUENCES_MAX; i++) {
+        generating *s = g->of[i];
+        if (!s || s->number <= after || s->decodes != decodes) continue;
+        if (!next || s->number < next->number) next = s;
+    }
+    return next;
+}
+
+static void step_prompt(generator *g, generating *s) {
+    sereno_error failure = {0};
+    int status = prefill(g, s, &failure);
+    if (status || s->sequence.finished) end(g, s, status, &failure);
+}
+
+static void step_answers(generator *g) {
+    elastic_sequence *set[SERENO_VERIFY_BATCH_MAX] = {0};
+    generating *of[SERENO_VERIFY_BATCH_MAX], *s = next_in_order(g, true, 0);
+    int32_t n = 0;
+    for (; s && n < SERENO_VERIFY_BATCH_MAX; s = next_in_order(g, true, s->number)) {
+        of[n] = s;
+        set[n++] = &s->sequence;
+    }
+    sereno_error failure = {0};
+    int status = elastic_step(&g->elastic, set, n, &failure);
+    for (int32_t i = 0; i < n; i++) {
+        learn_prompt(of[i], of[i]->n_prompt);
+        if (status) end(g, of[i], status, &failure);
+        else if (set[i]->finished) end(g, of[i], set[i]->failure.code, &set[i]->failure);
+    }
+}
+
+void generator_step(generator *g) {
+    end_cancelled(g);
+    generating *reads = next_in_order(g, false, 0), *answers = next_in_order(g, true, 0);
+    bool reads_now = reads && (g->decoded || !answers);
+    g->decoded = !reads_now;
+    if (reads_now) step_prompt(g, reads);
+    else if (answers) step_answers(g);
+}
+
+int generator_run(generator *g, const sereno_request *request, sereno_generation *out, sereno_error *err) {
+    int status = generator_begin(g, request, out, err);
+    if (status || request->max_tokens == 0) return status;
+    while (generator_runs(g, request->sequence)) {
+        generator_step(g);
+    }
+    return generator_end(g, request->sequence, err);
 }

@@ -230,8 +230,8 @@ static uint32_t find_bin(const sereno_candidates *c, double goal, double *before
 
 /*
  * Leaves the fewest of the first n candidates, most likely first and of equal ones those with the lower ids, that
- * together count as much as `goal`. Without sorting: the rank of the last one is found by counting, some bits at a time.
- * Returns how many are left. The list is in order of ids, before and after.
+ * together count as much as `goal`. Without sorting: the rank of the last one is found by counting, some bits at a
+ * time. Returns how many are left. The list is in order of ids, before and after.
  */
 static int32_t cut(sereno_candidates *c, int32_t n, const measure *m, double goal) {
     uint32_t last = 0;

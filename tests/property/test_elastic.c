@@ -313,7 +313,9 @@ static void test_cancelled_steps(void **state) {
             while (!texts[0].s.finished && !texts[1].s.finished) {
                 canceller c = {.countdown = rng_below(&r, rng_below(&r, 2) ? 10 : 600)};
                 size_t before[2] = {set[0]->tokens.n, set[1]->tokens.n};
-                el.cancel = &c.flag;
+                for (int32_t k = 0; k < 2; k++) {
+                    set[k]->cancel = &c.flag;
+                }
                 el.observer = cancel_later;
                 el.observer_ctx = &c;
                 sereno_error error = {0};
@@ -342,27 +344,29 @@ static void test_cancelled_steps(void **state) {
 /* A generator that decodes plainly and one that speculates, side by side. */
 typedef struct pair {
     fixture f;
-    sereno_generator *plain, *spec;
+    generator *plain, *spec;
 } pair;
 
 static void open_generators(pair *p, const sereno_speculation *speculation) {
     const sereno_tokenizer *tokenizer = sereno_model_tokenizer(p->f.model);
-    assert_ok(sereno_generator_open(p->f.plain, tokenizer, 1, NULL, &p->plain, err));
-    assert_ok(sereno_generator_open(p->f.engine, tokenizer, 1, speculation, &p->spec, err));
+    assert_ok(generator_open(p->f.plain, tokenizer, NULL, &p->plain, err));
+    assert_ok(generator_open(p->f.engine, tokenizer, speculation, &p->spec, err));
 }
 
 static void close_generators(pair *p) {
-    sereno_generator_close(&p->plain);
-    sereno_generator_close(&p->spec);
+    generator_close(&p->plain);
+    generator_close(&p->spec);
 }
 
 /* Both answer alike, and are left alike; the statistics are those of the one that speculates. */
 static sereno_speculation_stats answer_both(pair *p, const sereno_request *request, sereno_tokens *answer) {
     sereno_generation a, b;
-    sereno_request undisturbed = *request;
+    sereno_request disturbed = *request;
+    disturbed.sequence = 1;
+    sereno_request undisturbed = disturbed;
     undisturbed.observer = NULL;
-    assert_ok(sereno_generate(p->plain, &undisturbed, &a, err));
-    assert_ok(sereno_generate(p->spec, request, &b, err));
+    assert_ok(generator_run(p->plain, &undisturbed, &a, err));
+    assert_ok(generator_run(p->spec, &disturbed, &b, err));
     assert_int_equal(b.tokens.n, a.tokens.n);
     if (a.tokens.n) assert_memory_equal(b.tokens.ids, a.tokens.ids, a.tokens.n * sizeof *a.tokens.ids);
     assert_int_equal(b.text.size, a.text.size);
@@ -581,9 +585,9 @@ static void assert_rate(int64_t hits, int64_t trials, double rate) {
 /* Sums the statistics of requests whose acceptance is decided by chance. */
 static sereno_speculation_stats run_synthetic(const fixture *f, const sereno_speculation *s, rng *r,
                                               synthetic_acceptance *synthetic) {
-    sereno_generator *g;
+    generator *g;
     sereno_speculation_stats sum = {0};
-    assert_ok(sereno_generator_open(f->engine, sereno_model_tokenizer(f->model), 0, s, &g, err));
+    assert_ok(generator_open(f->engine, sereno_model_tokenizer(f->model), s, &g, err));
     generator_set_synthetic(g, synthetic);
     for (int i = 0; i < 10 * ROUNDS; i++) {
         sereno_generation out;
@@ -591,14 +595,14 @@ static sereno_speculation_stats run_synthetic(const fixture *f, const sereno_spe
         random_tokens(rng_u64(r), VOCAB, 4, prompt);
         synthetic->seed = rng_u64(r);
         sereno_request request = {.prompt = prompt, .n_prompt = 4, .max_tokens = 1000, .sampler = random_sampler(r)};
-        assert_ok(sereno_generate(g, &request, &out, err));
+        assert_ok(generator_run(g, &request, &out, err));
         for (int d = 0; d < SERENO_DRAFT_MAX; d++) {
             sum.tried_at[d] += out.speculation.tried_at[d];
             sum.accepted_at[d] += out.speculation.accepted_at[d];
         }
         sereno_generation_free(&out);
     }
-    sereno_generator_close(&g);
+    generator_close(&g);
     return sum;
 }
 
@@ -639,14 +643,14 @@ static void test_no_memory(void **state) {
             sereno_error error = {0};
             open_generators(&p, &s);
             fail_after = after;
-            int status = sereno_generate(p.spec, &request, &out, &error);
+            int status = generator_run(p.spec, &request, &out, &error);
             fail_after = -1;
             assert_true(status == SERENO_OK || status == SERENO_ERR_NO_MEMORY);
             n_failed += status != SERENO_OK;
             sereno_generation_free(&out);
             sereno_generation plain;
-            assert_ok(sereno_generate(p.spec, &request, &out, err));
-            assert_ok(sereno_generate(p.plain, &request, &plain, err));
+            assert_ok(generator_run(p.spec, &request, &out, err));
+            assert_ok(generator_run(p.plain, &request, &plain, err));
             assert_int_equal(out.tokens.n, plain.tokens.n);
             if (plain.tokens.n) assert_memory_equal(out.tokens.ids, plain.tokens.ids, plain.tokens.n * sizeof(int32_t));
             assert_int_equal(p.f.engine->ops->length(p.f.engine, 1), p.f.plain->ops->length(p.f.plain, 1));

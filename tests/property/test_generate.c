@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "generator.h"
 #include "ngram.h"
 #include "rng.h"
 #include "scripted_engine.h"
@@ -19,25 +20,26 @@ enum { TRIALS = 60 };
 typedef struct fixture {
     sereno_model *model;
     sereno_engine *engine;
-    sereno_generator *generator;
+    generator *generator;
 } fixture;
 
 static fixture open_fixture(int n_threads, int n_ctx) {
     fixture f = {.model = open_random_model("tiny", "q4_1")};
     f.engine = open_engine(f.model, n_threads, NULL, n_ctx, 2);
-    assert_ok(sereno_generator_open(f.engine, sereno_model_tokenizer(f.model), 1, NULL, &f.generator, err));
+    assert_ok(generator_open(f.engine, sereno_model_tokenizer(f.model), NULL, &f.generator, err));
     return f;
 }
 
 static void close_fixture(fixture *f) {
-    sereno_generator_close(&f->generator);
+    generator_close(&f->generator);
     sereno_engine_close(&f->engine);
     sereno_model_close(&f->model);
 }
 
 static sereno_request make_request(rng *r, int32_t *prompt, int32_t n) {
     random_tokens(rng_u64(r), 512, n, prompt);
-    sereno_request request = {.prompt = prompt, .n_prompt = n, .max_tokens = 40, .sampler = sereno_sampler_defaults()};
+    sereno_request request = {
+        .sequence = 1, .prompt = prompt, .n_prompt = n, .max_tokens = 40, .sampler = sereno_sampler_defaults()};
     request.sampler.seed = rng_u64(r);
     request.sampler.temperature = rng_below(r, 4) ? 0.2f + (float)rng_below(r, 20) / 10 : 0;
     return request;
@@ -66,10 +68,10 @@ static void test_text_is_a_pure_function(void **state) {
         int32_t prompt[200];
         sereno_request request = make_request(&r, prompt, 1 + (int32_t)rng_below(&r, 200));
         sereno_generation a, b;
-        assert_ok(sereno_generate(plain.generator, &request, &a, err));
+        assert_ok(generator_run(plain.generator, &request, &a, err));
         request.observer = disturb;
         request.observer_ctx = &r;
-        assert_ok(sereno_generate(other.generator, &request, &b, err));
+        assert_ok(generator_run(other.generator, &request, &b, err));
         assert_same(&a, &b);
         sereno_generation_free(&a);
         sereno_generation_free(&b);
@@ -90,11 +92,10 @@ static void test_prefix_is_reused(void **state) {
         sereno_generation a, b;
         request.prompt = history;
         request.n_prompt = n;
-        assert_ok(sereno_generate(f.generator, &request, &a, err));
-        sereno_generator_close(&fresh.generator);
-        assert_ok(
-            sereno_generator_open(fresh.engine, sereno_model_tokenizer(fresh.model), 1, NULL, &fresh.generator, err));
-        assert_ok(sereno_generate(fresh.generator, &request, &b, err));
+        assert_ok(generator_run(f.generator, &request, &a, err));
+        generator_close(&fresh.generator);
+        assert_ok(generator_open(fresh.engine, sereno_model_tokenizer(fresh.model), NULL, &fresh.generator, err));
+        assert_ok(generator_run(fresh.generator, &request, &b, err));
         assert_same(&a, &b);
         assert_int_equal(b.n_prefilled, n);
         if (turn > 0) assert_true(a.n_prefilled <= 6); /* the last token of the answer and five new ones */
@@ -118,17 +119,17 @@ static void test_cancel_anywhere(void **state) {
         int32_t prompt[150];
         sereno_request request = make_request(&r, prompt, 1 + (int32_t)rng_below(&r, 150));
         sereno_generation whole, part, again;
-        assert_ok(sereno_generate(f.generator, &request, &whole, err));
+        assert_ok(generator_run(f.generator, &request, &whole, err));
         canceller c = {.countdown = rng_below(&r, 300)};
         sereno_request cancelled = request;
         cancelled.cancel = &c.flag;
         cancelled.observer = cancel_later;
         cancelled.observer_ctx = &c;
-        assert_ok(sereno_generate(f.generator, &cancelled, &part, err));
+        assert_ok(generator_run(f.generator, &cancelled, &part, err));
         assert_true(part.tokens.n <= whole.tokens.n);
         if (part.tokens.n) assert_memory_equal(part.tokens.ids, whole.tokens.ids, part.tokens.n * sizeof(int32_t));
         if (sereno_cancel_requested(&c.flag)) assert_int_equal(part.finish, SERENO_FINISH_CANCELLED);
-        assert_ok(sereno_generate(f.generator, &request, &again, err));
+        assert_ok(generator_run(f.generator, &request, &again, err));
         assert_same(&whole, &again);
         sereno_generation_free(&whole);
         sereno_generation_free(&part);
@@ -162,7 +163,7 @@ static void test_cancelled_by_another_thread(void **state) {
     pthread_t thread;
     assert_int_equal(thread_start(&thread, request_cancelling, &cancel), 0);
     sereno_generation g;
-    assert_ok(sereno_generate(f.generator, &request, &g, err));
+    assert_ok(generator_run(f.generator, &request, &g, err));
     assert_int_equal(g.finish, SERENO_FINISH_CANCELLED);
     assert_int_equal(g.tokens.n, 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
@@ -190,7 +191,7 @@ static void test_stop_strings(void **state) {
         int32_t prompt[20];
         sereno_request request = make_request(&r, prompt, 20);
         sereno_generation whole, part;
-        assert_ok(sereno_generate(f.generator, &request, &whole, err));
+        assert_ok(generator_run(f.generator, &request, &whole, err));
         if (whole.text.size >= 6) {
             char stop[5] = {0};
             sereno_text seen = {0};
@@ -201,7 +202,7 @@ static void test_stop_strings(void **state) {
             request.n_stops = 1;
             request.on_text = collect;
             request.ctx = &seen;
-            assert_ok(sereno_generate(f.generator, &request, &part, err));
+            assert_ok(generator_run(f.generator, &request, &part, err));
             size_t wanted = find(&whole.text, stop);
             bool occurs = wanted + strlen(stop) <= whole.text.size;
             if (!occurs) wanted = whole.text.size;
@@ -224,16 +225,16 @@ static void test_limits(void **state) {
     sereno_request request = make_request(&r, prompt, 64);
     sereno_generation g;
     sereno_error error = {0};
-    assert_int_equal(sereno_generate(f.generator, &request, &g, &error), SERENO_ERR_CONTEXT_FULL);
+    assert_int_equal(generator_run(f.generator, &request, &g, &error), SERENO_ERR_CONTEXT_FULL);
     assert_non_null(strstr(error.message, "64 tokens"));
     assert_non_null(strstr(error.message, "context holds 64"));
     request.n_prompt = 0;
-    assert_int_equal(sereno_generate(f.generator, &request, &g, NULL), SERENO_ERR_INVALID);
+    assert_int_equal(generator_run(f.generator, &request, &g, NULL), SERENO_ERR_INVALID);
     request.n_prompt = 5;
     request.max_tokens = -1;
-    assert_int_equal(sereno_generate(f.generator, &request, &g, NULL), SERENO_ERR_INVALID);
+    assert_int_equal(generator_run(f.generator, &request, &g, NULL), SERENO_ERR_INVALID);
     request.max_tokens = 0;
-    assert_ok(sereno_generate(f.generator, &request, &g, err));
+    assert_ok(generator_run(f.generator, &request, &g, err));
     assert_int_equal(g.tokens.n, 0);
     /* Prompt and answer fill the context, unless the model ends before; other seeds end elsewhere. */
     bool full = false;
@@ -241,7 +242,7 @@ static void test_limits(void **state) {
     request.sampler.temperature = 1.5f;
     for (int trial = 0; trial < 200 && !full; trial++) {
         request.sampler.seed = rng_u64(&r);
-        assert_ok(sereno_generate(f.generator, &request, &g, err));
+        assert_ok(generator_run(f.generator, &request, &g, err));
         full = g.finish == SERENO_FINISH_LENGTH;
         if (full) assert_int_equal(g.tokens.n, 64 - 5);
         sereno_generation_free(&g);
@@ -288,7 +289,7 @@ static void test_one_damaged_logit(void **state) {
         sereno_request request = make_request(&r, prompt, 5);
         damage.value = values[i % 3];
         damage.token = tokens[i / 3];
-        assert_int_equal(sereno_generate(f.generator, &request, &out, &error), SERENO_ERR_FORMAT);
+        assert_int_equal(generator_run(f.generator, &request, &out, &error), SERENO_ERR_FORMAT);
         snprintf(where, sizeof where, "not a number at position 5 (%g for token %d)", (double)damage.value,
                  damage.token);
         if (!strstr(error.message, where)) fail_msg("'%s' without '%s'", error.message, where);
@@ -334,7 +335,7 @@ static void test_one_clock(void **state) {
     sereno_model *model = open_random_model("tiny", "q4_1");
     sereno_engine_options options = sereno_engine_defaults(model);
     sereno_engine *e, *other = open_engine(model, 1, NULL, 256, 1);
-    sereno_generator *g;
+    generator *g;
     sereno_speculation speculation = sereno_speculation_defaults();
     sereno_error error = {0};
     const int32_t prompt[] = {30, 31, 32, 30, 31, 32};
@@ -342,14 +343,14 @@ static void test_one_clock(void **state) {
     options.sched = SERENO_SCHED_NORMAL;
     options.n_ctx = 256;
     assert_ok(sereno_engine_open(model, &options, &e, err));
-    assert_ok(sereno_generator_open(e, sereno_model_tokenizer(model), 0, &speculation, &g, err));
+    assert_ok(generator_open(e, sereno_model_tokenizer(model), &speculation, &g, err));
     for (int own = 0; own < 2; own++) {
         told t = {.last_ns = engines.now_ns};
         sereno_generation out;
         sereno_request r = {.prompt = prompt, .n_prompt = 6, .max_tokens = 20, .sampler = sereno_sampler_defaults()};
         r.clock = own ? &request_clock : NULL;
         r.governing = (sereno_governing){listen, &t};
-        assert_ok(sereno_generate(g, &r, &out, err));
+        assert_ok(generator_run(g, &r, &out, err));
         assert_true(t.last_ns <= engines.now_ns && t.by_kind[SERENO_EVENT_SUBGRAPH] > 0);
         assert_int_equal(t.by_kind[SERENO_EVENT_BEGIN], 1);
         assert_int_equal(t.by_kind[SERENO_EVENT_END], 1);
@@ -358,10 +359,9 @@ static void test_one_clock(void **state) {
         if (own) assert_true(took_ns < requests.now_ns);
         sereno_generation_free(&out);
     }
-    sereno_generator_close(&g);
+    generator_close(&g);
     speculation.draft = other; /* by the machine's clock */
-    assert_int_equal(sereno_generator_open(e, sereno_model_tokenizer(model), 0, &speculation, &g, &error),
-                     SERENO_ERR_INVALID);
+    assert_int_equal(generator_open(e, sereno_model_tokenizer(model), &speculation, &g, &error), SERENO_ERR_INVALID);
     assert_non_null(strstr(error.message, "another clock"));
     assert_null(g);
     sereno_engine_close(&other);
@@ -422,11 +422,12 @@ static void test_work_between_boundaries(void **state) {
     rng r = {test_seed()};
     sereno_model *model = open_random_model("tiny", "q4_0");
     sereno_engine *e = open_engine(model, 1, NULL, CONTEXT, 1);
-    sereno_generator *g;
+    generator *g;
     sereno_speculation speculation = sereno_speculation_defaults();
     int32_t prompt[PROMPT];
-    assert_ok(sereno_generator_open(e, sereno_model_tokenizer(model), 0, &speculation, &g, err));
+    assert_ok(generator_open(e, sereno_model_tokenizer(model), &speculation, &g, err));
     sereno_request request = make_request(&r, prompt, PROMPT);
+    request.sequence = 0;
     request.observer = weigh;
     request.max_tokens = TOKENS;
     request.stops = NULL;
@@ -434,7 +435,7 @@ static void test_work_between_boundaries(void **state) {
     for (int again = 0; again < 2; again++) {
         sereno_generation out;
         since = most = all = (work){0};
-        assert_ok(sereno_generate(g, &request, &out, err));
+        assert_ok(generator_run(g, &request, &out, err));
         assert_int_equal(out.n_prefilled, again ? 1 : PROMPT);
         assert_in_range(all.learned, out.tokens.n > 4 ? PROMPT : AT_ONCE, PROMPT + 20 * TOKENS);
         assert_in_range(most.learned, 100, AT_ONCE + SERENO_VERIFY_BATCH_MAX + SERENO_DRAFT_MAX);
@@ -442,7 +443,7 @@ static void test_work_between_boundaries(void **state) {
         assert_in_range(most.looked_up, 1, 2 * SERENO_VERIFY_BATCH_MAX);
         sereno_generation_free(&out);
     }
-    sereno_generator_close(&g);
+    generator_close(&g);
     sereno_engine_close(&e);
     sereno_model_close(&model);
 }
@@ -454,7 +455,7 @@ typedef struct scripted_fixture {
     sereno_clock clock;
     scripted_engine engine;
     sereno_model *model; /* of which only the tokenizer is used */
-    sereno_generator *generator;
+    generator *generator;
     /* What happened. */
     int32_t n_tokens;
     uint64_t gap_ns;
@@ -469,13 +470,12 @@ static scripted_fixture *open_scripted(const sereno_speculation *speculation) {
     f->clock = scripted_clock(&f->now_ns);
     f->engine = scripted_engine_of(&f->clock, 10000, 0);
     f->model = open_random_model("tiny", "q4_1");
-    assert_ok(
-        sereno_generator_open(&f->engine.base, sereno_model_tokenizer(f->model), 1, speculation, &f->generator, err));
+    assert_ok(generator_open(&f->engine.base, sereno_model_tokenizer(f->model), speculation, &f->generator, err));
     return f;
 }
 
 static void close_scripted(scripted_fixture *f) {
-    sereno_generator_close(&f->generator);
+    generator_close(&f->generator);
     sereno_model_close(&f->model);
     free(f);
 }
@@ -499,7 +499,8 @@ static sereno_request scripted_request(scripted_fixture *f, rng *r, int32_t *pro
     for (int32_t i = 0; i < n; i++) {
         prompt[i] = scripted_word(r);
     }
-    return (sereno_request){.prompt = prompt,
+    return (sereno_request){.sequence = 1,
+                            .prompt = prompt,
                             .n_prompt = n,
                             .max_tokens = 101,
                             .sampler = {.temperature = 1, .top_p = 1, .seed = rng_u64(r)},
@@ -531,7 +532,7 @@ static void test_timings(void **state) {
         int32_t passes = f->engine.n_passes;
         f->n_tokens = f->n_prefills = 0;
         f->gap_ns = again ? 3000000 : 1000000; /* times of a request are its own */
-        assert_ok(sereno_generate(f->generator, &request, &g, err));
+        assert_ok(generator_run(f->generator, &request, &g, err));
         assert_int_equal(g.tokens.n, 101);
         assert_int_equal(g.n_prefilled, again ? 1 : N);
         assert_int_equal(f->n_prefills, again ? 1 : 2);
@@ -573,7 +574,7 @@ static void test_who_governs_is_told_of_requests(void **state) {
     request.max_tokens = TOKENS;
     request.governing = (sereno_governing){govern_scripted, f};
     f->prefill_batch = BATCH;
-    assert_ok(sereno_generate(f->generator, &request, &g, err));
+    assert_ok(generator_run(f->generator, &request, &g, err));
     assert_int_equal(g.speculation.padded, 0); /* plain decoding is one token a pass whoever governs */
     sereno_generation_free(&g);
     const struct {
@@ -597,7 +598,7 @@ static void test_who_governs_is_told_of_requests(void **state) {
     prompt[0] = prompt[0] == 100 ? 101 : 100;
     request.governing = (sereno_governing){0};
     f->n_prefills = 0;
-    assert_ok(sereno_generate(f->generator, &request, &g, err));
+    assert_ok(generator_run(f->generator, &request, &g, err));
     assert_int_equal(f->n_prefills, 1);
     sereno_generation_free(&g);
     close_scripted(f);
@@ -615,7 +616,7 @@ static void test_what_ended_it(void **state) {
         sereno_generation g;
         f->engine.end_token = trial % 2 ? sereno_tokenizer_eos(sereno_model_tokenizer(f->model)) : 0;
         request.max_tokens = 40;
-        assert_ok(sereno_generate(f->generator, &request, &g, err));
+        assert_ok(generator_run(f->generator, &request, &g, err));
         assert_int_equal(g.ended_by_token, g.tokens.n < 40);
         assert_int_equal(g.finish, g.ended_by_token ? SERENO_FINISH_STOP : SERENO_FINISH_LENGTH);
         assert_true(f->engine.end_token || !g.ended_by_token);
@@ -643,8 +644,8 @@ static void test_ngrams_are_the_requests_own(void **state) {
         if (trial > 0) prompt[0] = 100; /* some begin alike */
         request.on_token = NULL;
         request.on_prefill = NULL;
-        assert_ok(sereno_generate(used->generator, &request, &a, err));
-        assert_ok(sereno_generate(fresh->generator, &request, &b, err));
+        assert_ok(generator_run(used->generator, &request, &a, err));
+        assert_ok(generator_run(fresh->generator, &request, &b, err));
         assert_same(&a, &b);
         assert_memory_equal(a.speculation.tried_at, b.speculation.tried_at, sizeof a.speculation.tried_at);
         assert_memory_equal(a.speculation.accepted_at, b.speculation.accepted_at, sizeof a.speculation.accepted_at);
@@ -675,7 +676,7 @@ static void test_the_end_of_the_prompt_is_learned(void **state) {
         }
         request.sampler.temperature = 0;
         request.max_tokens = 3;
-        assert_ok(sereno_generate(f->generator, &request, &g, err));
+        assert_ok(generator_run(f->generator, &request, &g, err));
         if (prompt[N - 2] != prompt[N - 1] && g.tokens.ids[0] == prompt[N - 2]) {
             assert_true(g.speculation.tried_at[0] > 0);
             n_found++;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "check_exactness.h"
+#include "generator.h"
 #include "support.h"
 
 /* So many that chance leaves nothing out. */
@@ -208,16 +209,16 @@ static void test_draft_far_behind(void **state) {
     s.draft = f.engines[0].drafts[FEWER_TOKENS];
     for (s.bounds.draft_min = 0; s.bounds.draft_min <= 4; s.bounds.draft_min += 4) {
         int32_t prompt[PROMPT];
-        sereno_generator *generator;
+        generator *by;
         sereno_generation plain, speculated;
         random_tokens(test_seed(), 512, PROMPT, prompt);
         sereno_request request = {.prompt = prompt, .n_prompt = PROMPT, .max_tokens = 8};
-        assert_ok(sereno_generator_open(f.reference, sereno_model_tokenizer(f.model), 0, NULL, &generator, err));
-        assert_ok(sereno_generate(generator, &request, &plain, err));
-        sereno_generator_close(&generator);
-        assert_ok(sereno_generator_open(f.engines[0].engine, sereno_model_tokenizer(f.model), 0, &s, &generator, err));
-        assert_ok(sereno_generate(generator, &request, &speculated, err));
-        sereno_generator_close(&generator);
+        assert_ok(generator_open(f.reference, sereno_model_tokenizer(f.model), NULL, &by, err));
+        assert_ok(generator_run(by, &request, &plain, err));
+        generator_close(&by);
+        assert_ok(generator_open(f.engines[0].engine, sereno_model_tokenizer(f.model), &s, &by, err));
+        assert_ok(generator_run(by, &request, &speculated, err));
+        generator_close(&by);
         assert_true(plain.tokens.n < 2 || s.bounds.draft_min == 0 || speculated.speculation.drafted > 0);
         assert_int_equal(speculated.tokens.n, plain.tokens.n);
         if (plain.tokens.n) {

@@ -554,7 +554,7 @@ static void test_a_cancelled_draft_is_not_an_abandoned_one(void **state) {
     for (uint32_t after = 0; after < 2 * SCRIPTED_SUBGRAPHS; after++) {
         loop *l = open_loop(OWN, 1, fixed(3, 4, false), samplers[1], 1, &r);
         canceller c = {.countdown = after};
-        l->el.cancel = &c.flag;
+        l->set[0]->cancel = &c.flag;
         l->el.observer = cancel_later;
         l->el.observer_ctx = &c;
         size_t before = l->s[0].tokens.n;

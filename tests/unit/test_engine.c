@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "generator.h"
 #include "native.h"
 #include "plan.h"
 #include "rng.h"
@@ -69,7 +70,7 @@ static void test_nothing_is_allocated_in_a_pass(void **state) {
 static int live_a_little(const char *path, sereno_error *error) {
     sereno_model *model = NULL;
     sereno_engine *engine = NULL, *draft = NULL, *beside = NULL;
-    sereno_generator *generator = NULL;
+    generator *by = NULL;
     sereno_generation g = {0};
     const int32_t prompt[] = {30, 40, 50};
     int status = sereno_model_open(path, &model, error);
@@ -83,7 +84,7 @@ static int live_a_little(const char *path, sereno_error *error) {
         if (!status) status = sereno_engine_open(model, &options, &beside, error);
     }
     if (!status) status = sereno_engine_open_self_draft(engine, SERENO_SELF_INT8, 0, NULL, NULL, &draft, error);
-    if (!status) status = sereno_generator_open(engine, sereno_model_tokenizer(model), 0, NULL, &generator, error);
+    if (!status) status = generator_open(engine, sereno_model_tokenizer(model), NULL, &by, error);
     if (!status) {
         const char *const stops[] = {"never"};
         sereno_request request = {.prompt = prompt,
@@ -92,10 +93,10 @@ static int live_a_little(const char *path, sereno_error *error) {
                                   .stops = stops,
                                   .n_stops = 1,
                                   .sampler = sereno_sampler_defaults()};
-        status = sereno_generate(generator, &request, &g, error);
+        status = generator_run(by, &request, &g, error);
     }
     sereno_generation_free(&g);
-    sereno_generator_close(&generator);
+    generator_close(&by);
     sereno_engine_close(&draft);
     sereno_engine_close(&beside);
     sereno_engine_close(&engine);
