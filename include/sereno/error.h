@@ -25,7 +25,8 @@ SERENO_BEGIN
     X(ERR_UNSUPPORTED, -5, "valid, but not supported by this version")                                                 \
     X(ERR_CONTEXT_FULL, -6, "the tokens do not fit into the context")                                                  \
     X(ERR_ABANDONED, -7, "a pass was given up at a boundary by its observer")                                          \
-    X(ERR_SYSTEM, -8, "the operating system refused a request")
+    X(ERR_SYSTEM, -8, "the operating system refused a request")                                                        \
+    X(ERR_BUSY, -9, "too much waits to be done already")
 
 typedef enum sereno_status {
 #define SERENO_STATUS_ENUM(name, value, text) SERENO_##name = (value),
