@@ -147,7 +147,24 @@ typedef struct sereno_engine_ops {
     /* Forgets all but the first `length` tokens; 0 <= length <= the present one. */
     int (*truncate)(sereno_engine *e, int32_t sequence, int32_t length, sereno_error *err);
 
-    /* PLACEHOLDER until h-kv is merged. */
+    /*
+     * Appends the next n kept tokens of sequence `from` to sequence `to`, which must hold the same tokens as `from`
+     * does up to its own length (the engine cannot tell): those from length(to) on, so that afterwards it holds n more.
+     * Their keys and values are copied bit for bit, hence what follows has the logits that it has where `to` ran the
+     * tokens itself. What the last pass computed for `to` and did not keep is forgotten, even if n is 0; `from`, what
+     * the pass computed for it included, stays as it is, and may go on or be truncated at once.
+     *
+     * Takes about n times the bytes of a token's keys and values (tens of KB for a model of a billion parameters) over
+     * the rate at which memory is read and written, on the calling thread and without boundaries: who must answer soon
+     * copies, say, 64 tokens a call and looks around in between.
+     *
+     * A self-draft's sequences follow the target's: a copy in the target is there in the draft as well, whose `to`
+     * falls back to what the target then holds. A self-draft itself refuses: what it holds beyond the target is its own
+     * and elsewhere the target's, so that what it copied would not be what it computes.
+     *
+     * SERENO_ERR_INVALID: no such sequence, from == to, n < 0, `from` does not hold length(to) + n tokens, or the
+     * engine is a self-draft; nothing has changed.
+     */
     int (*copy)(sereno_engine *e, int32_t to, int32_t from, int32_t n, sereno_error *err);
 
     /* What a pass of n_tokens (1 .. SERENO_PREFILL_BATCH_MAX) up to position `context` - 1 is expected to take, in
@@ -226,10 +243,10 @@ typedef enum sereno_self_draft {
  * sequence holds what it holds in the target, and may grow beyond by tokens that only the draft sees. There is
  * nothing to prefill, and what the draft reads of the past is exact. Its passes are of plan DRAFT.
  *
- * A sequence of the draft falls back to what the target holds whenever the target runs a pass with it, keeps or
- * truncates; `truncate` goes no further back than that. Opening a draft and its passes make the target forget what its
- * own last pass computed and did not keep; kept tokens are never touched. Of several drafts of a target, a pass of one
- * makes the others fall back.
+ * A sequence of the draft falls back to what the target holds whenever the target runs a pass with it, keeps, truncates
+ * or copies to it; `truncate` goes no further back than that, and `copy` is the target's alone. Opening a draft and its
+ * passes make the target forget what its own last pass computed and did not keep; kept tokens are never touched. Of
+ * several drafts of a target, a pass of one makes the others fall back.
  *
  * target: a native engine, to be closed after the draft. n_layers: of SELF_LAYERS, 1 .. the target's less one.
  * progress (may be NULL) as in the options. SERENO_ERR_INVALID names the layers allowed. On failure *out is NULL.

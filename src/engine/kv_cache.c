@@ -103,3 +103,39 @@ void kv_copy_slot(kv_cache *kv, int32_t sequence, int32_t from, int32_t to) {
         }
     }
 }
+
+/* Lanes `first` to `end` - 1 of a tile of keys. */
+static void copy_lanes(uint16_t *to, const uint16_t *from, int32_t head_dim, int32_t first, int32_t end) {
+    for (int32_t d = 0; d < head_dim; d++) {
+        memcpy(to + d * ATTEND_LANES + first, from + d * ATTEND_LANES + first, (size_t)(end - first) * sizeof *to);
+    }
+}
+
+/* Keys of slots `first` to `end` - 1, between planes; tiles that are whole lie in one piece. */
+static void copy_keys(uint16_t *to, const uint16_t *from, int32_t head_dim, int32_t first, int32_t end) {
+    while (first < end) {
+        int32_t lane = first % ATTEND_LANES, n = end - first;
+        int64_t tile = key_at(first - lane, 0, head_dim);
+        if (lane == 0 && n >= ATTEND_LANES) {
+            n -= n % ATTEND_LANES;
+            memcpy(to + tile, from + tile, (size_t)n * (size_t)head_dim * sizeof *to);
+        } else {
+            if (n > ATTEND_LANES - lane) n = ATTEND_LANES - lane;
+            copy_lanes(to + tile, from + tile, head_dim, lane, lane + n);
+        }
+        first += n;
+    }
+}
+
+void kv_append(kv_cache *kv, int32_t to, int32_t from, int32_t n) {
+    int32_t first = kv_length(kv, to);
+    assert(!kv->of && to != from && n >= 0 && n <= kv_length(kv, from) - first);
+    size_t at = (size_t)first * (size_t)kv->head_dim, size = (size_t)n * (size_t)kv->head_dim * sizeof(uint16_t);
+    for (int32_t layer = 0; layer < kv->n_layers; layer++) {
+        for (int32_t head = 0; head < kv->n_heads; head++) {
+            copy_keys(kv_keys(kv, to, layer, head), kv_keys(kv, from, layer, head), kv->head_dim, first, first + n);
+            memcpy(kv_values(kv, to, layer, head) + at, kv_values(kv, from, layer, head) + at, size);
+        }
+    }
+    kv_set_length(kv, to, first + n);
+}

@@ -51,4 +51,8 @@ uint16_t *kv_values(const kv_cache *kv, int32_t sequence, int32_t layer, int32_t
 /* Copies the keys and values of a slot to another slot of the same sequence, in all layers. */
 void kv_copy_slot(kv_cache *kv, int32_t sequence, int32_t from, int32_t to);
 
+/* Keeps n tokens more, copied from the same slots of another sequence, which must keep them. Not for a view; all views
+ * fall back to what is then kept. */
+void kv_append(kv_cache *kv, int32_t to, int32_t from, int32_t n);
+
 #endif

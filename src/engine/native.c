@@ -234,6 +234,22 @@ static int native_truncate(sereno_engine *base, int32_t sequence, int32_t length
     return SERENO_OK;
 }
 
+static int native_copy(sereno_engine *base, int32_t to, int32_t from, int32_t n, sereno_error *err) {
+    native_engine *e = native(base);
+    int status;
+    if ((status = check_sequence(e, to, err)) || (status = check_sequence(e, from, err))) return status;
+    if (e->target) return err_set(err, SERENO_ERR_INVALID, "a self-draft copies nothing; copy in its target");
+    if (to == from) return err_set(err, SERENO_ERR_INVALID, "sequence %d cannot be copied to itself", to);
+    int32_t present = kv_length(&e->kv, to), source = kv_length(&e->kv, from);
+    if (n < 0 || n > source - present) {
+        return err_set(err, SERENO_ERR_INVALID, "cannot copy %d tokens after the %d of sequence %d; sequence %d has %d",
+                       n, present, to, from, source);
+    }
+    kv_append(&e->kv, to, from, n);
+    e->pending[to] = false;
+    return SERENO_OK;
+}
+
 static double native_pass_us(const sereno_engine *base, int32_t n_tokens, int32_t context) {
     const native_engine *e = native_const(base);
     return plan_pass_us(&e->weights, e->n_layers, &e->timing, n_tokens, context);
@@ -264,6 +280,7 @@ const sereno_engine_ops native_ops = {
     .keep = native_keep,
     .length = native_length,
     .truncate = native_truncate,
+    .copy = native_copy,
     .pass_us = native_pass_us,
     .interrupt = native_interrupt,
     .close = native_close,

@@ -56,6 +56,10 @@ static int narrow_truncate(sereno_engine *e, int32_t sequence, int32_t length, s
     return narrowed(e)->ops->truncate(narrowed(e), sequence, length, err);
 }
 
+static int narrow_copy(sereno_engine *e, int32_t to, int32_t from, int32_t n, sereno_error *err) {
+    return narrowed(e)->ops->copy(narrowed(e), to, from, n, err);
+}
+
 static double narrow_pass_us(const sereno_engine *e, int32_t n_tokens, int32_t context) {
     return narrowed(e)->ops->pass_us(narrowed(e), n_tokens, context);
 }
@@ -70,9 +74,9 @@ static void narrow_close(sereno_engine *e) {
     free(narrow);
 }
 
-static const sereno_engine_ops narrow_ops = {narrow_info,    narrow_pass,      narrow_logits,
-                                             narrow_keep,    narrow_length,    narrow_truncate,
-                                             narrow_pass_us, narrow_interrupt, narrow_close};
+static const sereno_engine_ops narrow_ops = {narrow_info,      narrow_pass,     narrow_logits, narrow_keep,
+                                             narrow_length,    narrow_truncate, narrow_copy,   narrow_pass_us,
+                                             narrow_interrupt, narrow_close};
 
 static sereno_engine *narrow(sereno_engine *of, int32_t n_vocab) {
     narrow_engine *e = calloc(1, sizeof *e);

@@ -125,6 +125,18 @@ static int truncate_to(sereno_engine *e, int32_t sequence, int32_t length, seren
     return SERENO_OK;
 }
 
+static int copy_of(sereno_engine *e, int32_t to, int32_t from, int32_t n, sereno_error *err) {
+    scripted_engine *s = script(e);
+    (void)err;
+    assert_true(!s->target && to != from);
+    assert_in_range(s->n[to] + n, s->n[to], s->n[from]);
+    assert_memory_equal(s->held[to], s->held[from], (size_t)s->n[to] * sizeof **s->held);
+    s->changes++;
+    memcpy(s->held[to] + s->n[to], s->held[from] + s->n[to], (size_t)n * sizeof **s->held);
+    s->n[to] += n;
+    return SERENO_OK;
+}
+
 static double pass_us_of(const sereno_engine *e, int32_t n_tokens, int32_t context) {
     (void)context;
     return (double)(SCRIPTED_SUBGRAPHS * subgraph_ns(script(e), n_tokens)) / 1e3;
@@ -136,6 +148,7 @@ static const sereno_engine_ops scripted_ops = {.info = info_of,
                                                .keep = keep_inputs,
                                                .length = length_of,
                                                .truncate = truncate_to,
+                                               .copy = copy_of,
                                                .pass_us = pass_us_of};
 
 scripted_engine scripted_engine_of(const sereno_clock *clock, uint64_t subgraph_ns, float deviation) {

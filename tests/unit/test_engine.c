@@ -443,6 +443,183 @@ static void test_compute_threads_are_idle_class(void **state) {
     sereno_model_close(&model);
 }
 
+/* ---- Copies ---- */
+
+enum { COPY_VOCAB = 512, COPY_CTX = 256, COPY_SEQUENCES = 3 };
+
+static int32_t length(const sereno_engine *e, int32_t sequence) {
+    return e->ops->length(e, sequence);
+}
+
+/* Runs a text from where the sequence ends to `end`, in passes of random lengths. */
+static void run_to(sereno_engine *e, rng *r, int32_t sequence, const int32_t *text, int32_t end) {
+    for (int32_t at; (at = length(e, sequence)) < end;) {
+        int32_t n = 1 + (int32_t)rng_below(r, SERENO_VERIFY_BATCH_MAX);
+        run_chain(e, sequence, text + at, n < end - at ? n : end - at);
+    }
+}
+
+/* A few tokens more, one a pass: their logits are those of an engine whose only sequence ran all of it. */
+static void expect_same_text(sereno_engine *e, sereno_engine *alone, rng *r, int32_t sequence, const int32_t *text,
+                             int32_t end) {
+    int32_t at = length(e, sequence);
+    assert_ok(alone->ops->truncate(alone, 0, 0, err));
+    run_to(alone, r, 0, text, at);
+    for (; at < end; at++) {
+        run_chain(e, sequence, text + at, 1);
+        run_chain(alone, 0, text + at, 1);
+        if (memcmp(e->ops->logits(e, 0), alone->ops->logits(alone, 0), COPY_VOCAB * sizeof(float)) != 0) {
+            fail_msg("sequence %d: logits differ after token %d", sequence, at);
+        }
+    }
+}
+
+/* Pieces of random lengths, while the sequence that they are of goes on and back. */
+static void copy_in_pieces(sereno_engine *e, rng *r, int32_t to, int32_t from, const int32_t *text, int32_t end) {
+    while (length(e, to) < end) {
+        int32_t at = length(e, to), n = (int32_t)rng_below(r, rng_below(r, 2) ? 12 : 70);
+        if (n > end - at) n = end - at;
+        assert_ok(e->ops->copy(e, to, from, n, err));
+        assert_int_equal(length(e, to), at + n);
+        int32_t before = length(e, from), after = end + (int32_t)rng_below(r, 20);
+        run_to(e, r, from, text, after);
+        if (before > after) assert_ok(e->ops->truncate(e, from, after, err));
+    }
+}
+
+/* A sequence that began with a copy goes on as if it had run the tokens; so do the other ones. */
+static void test_a_copy_is_as_good_as_running(void **state) {
+    (void)state;
+    static const char *const isas[] = {NULL, "portable"};
+    rng r = {test_seed()};
+    sereno_model *model = open_random_model("tiny", "q4_0");
+    for (int i = 0; i < 2 * 20; i++) {
+        sereno_engine *e = open_engine(model, 2, isas[i % 2], COPY_CTX, COPY_SEQUENCES);
+        sereno_engine *alone = open_engine(model, 1, isas[i % 2], COPY_CTX, 1);
+        int32_t text[COPY_CTX], branch[COPY_CTX], other[COPY_CTX];
+        random_tokens(rng_u64(&r), COPY_VOCAB, COPY_CTX, text);
+        random_tokens(rng_u64(&r), COPY_VOCAB, COPY_CTX, branch);
+        random_tokens(rng_u64(&r), COPY_VOCAB, COPY_CTX, other);
+        int32_t from = (int32_t)rng_below(&r, COPY_SEQUENCES), to = (from + 1 + i / 2 % 2) % COPY_SEQUENCES;
+        int32_t third = COPY_SEQUENCES - from - to, n_third = 1 + (int32_t)rng_below(&r, 100);
+        int32_t end = 1 + (int32_t)rng_below(&r, 200), head = (int32_t)rng_below(&r, (uint32_t)end + 1);
+        memcpy(branch, text, (size_t)end * sizeof *text);
+        run_to(e, &r, third, other, n_third);
+        run_to(e, &r, from, text, end);
+        run_to(e, &r, to, other, (int32_t)rng_below(&r, 200)); /* something of before */
+        assert_ok(e->ops->truncate(e, to, 0, err));
+        if (i % 4) run_to(e, &r, to, text, head);
+        copy_in_pieces(e, &r, to, from, text, end);
+        assert_int_equal(length(e, to), end);
+        expect_same_text(e, alone, &r, to, branch, end + 20);
+        expect_same_text(e, alone, &r, from, text, length(e, from) + 10);
+        expect_same_text(e, alone, &r, third, other, n_third + 10);
+        sereno_engine_close(&alone);
+        sereno_engine_close(&e);
+    }
+    sereno_model_close(&model);
+}
+
+/* Slot by slot: what was to be copied is, and nothing else in the cache has changed. */
+static void test_a_copy_is_exact(void **state) {
+    (void)state;
+    enum { LAYERS = 2, HEADS = 2, HEAD_DIM = 24, CTX = 100, ALL = COPY_SEQUENCES * LAYERS * HEADS };
+    const sereno_model_info shape = {.n_layers = LAYERS, .n_kv_heads = HEADS, .head_dim = HEAD_DIM};
+    rng r = {test_seed()};
+    kv_cache kv;
+    assert_ok(kv_open(&kv, &shape, CTX, COPY_SEQUENCES, err));
+    uint16_t *halves = (uint16_t *)(void *)kv.storage.data, *before = malloc(kv.storage.size);
+    assert_non_null(before);
+    for (int round = 0; round < 30; round++) {
+        int32_t to = (int32_t)rng_below(&r, COPY_SEQUENCES), from = (to + 1) % COPY_SEQUENCES;
+        int32_t end = (int32_t)rng_below(&r, CTX + 1), first = (int32_t)rng_below(&r, (uint32_t)end + 1);
+        for (size_t i = 0; i < kv.storage.size / sizeof *halves; i++) {
+            halves[i] = (uint16_t)rng_u64(&r);
+        }
+        memcpy(before, halves, kv.storage.size);
+        kv_set_length(&kv, to, first);
+        kv_set_length(&kv, from, end);
+        kv_append(&kv, to, from, end - first);
+        assert_int_equal(kv_length(&kv, to), end);
+        for (int32_t i = 0; i < ALL * kv.n_slots * HEAD_DIM; i++) {
+            int32_t d = i % HEAD_DIM, slot = i / HEAD_DIM % kv.n_slots, plane = i / HEAD_DIM / kv.n_slots;
+            int32_t head = plane % HEADS, layer = plane / HEADS % LAYERS, sequence = plane / HEADS / LAYERS;
+            int32_t source = sequence == to && slot >= first && slot < end ? from : sequence;
+            int64_t key = key_at(slot, d, HEAD_DIM), value = slot * HEAD_DIM + d;
+            assert_int_equal(kv_keys(&kv, sequence, layer, head)[key],
+                             before[kv_keys(&kv, source, layer, head) - halves + key]);
+            assert_int_equal(kv_values(&kv, sequence, layer, head)[value],
+                             before[kv_values(&kv, source, layer, head) - halves + value]);
+        }
+    }
+    free(before);
+    kv_close(&kv);
+}
+
+/* What is computed and not kept is no part of a copy, and is forgotten where one arrives. */
+static void test_copies_and_computed_tokens(void **state) {
+    (void)state;
+    sereno_model *model = open_random_model("tiny", "q4_0");
+    sereno_engine *e = open_engine(model, 1, NULL, 64, 3);
+    const int32_t text[] = {30, 31, 32, 33};
+    const sereno_input all[] = {{34, 0, -1, true}, {40, 1, -1, true}, {41, 2, -1, true}};
+    sereno_pass pass = {SERENO_PLAN_VERIFY, all, 3, NULL, NULL, false};
+    run_chain(e, 0, text, 4);
+    for (int32_t n = 0; n <= 4; n += 4) {
+        assert_ok(e->ops->truncate(e, 0, 4, err));
+        assert_ok(e->ops->pass(e, &pass, err));
+        assert_int_equal(e->ops->copy(e, 1, 0, 5, NULL), SERENO_ERR_INVALID);
+        assert_ok(e->ops->copy(e, 1, 0, n, err));
+        assert_int_equal(e->ops->keep(e, 1, (int32_t[]){1}, 1, NULL), SERENO_ERR_INVALID);
+        assert_ok(e->ops->keep(e, 0, (int32_t[]){0}, 1, err));
+        assert_ok(e->ops->keep(e, 2, (int32_t[]){2}, 1, err));
+        assert_int_equal(length(e, 0), 5);
+        assert_int_equal(length(e, 1), n);
+    }
+    sereno_engine_close(&e);
+    sereno_model_close(&model);
+}
+
+static void expect_no_copy(sereno_engine *e, int32_t to, int32_t from, int32_t n, const char *part) {
+    sereno_error error = {0};
+    assert_int_equal(e->ops->copy(e, to, from, n, &error), SERENO_ERR_INVALID);
+    if (!strstr(error.message, part)) fail_msg("'%s' lacks '%s'", error.message, part);
+}
+
+/* A copy that is refused changes nothing: what was computed can still be kept, and is what it was. */
+static void test_wrong_copies(void **state) {
+    (void)state;
+    sereno_model *model = open_random_model("tiny", "q4_0");
+    sereno_engine *e = open_engine(model, 1, NULL, 64, 2), *alone = open_engine(model, 1, NULL, 64, 1);
+    rng r = {1};
+    int32_t text[64];
+    random_tokens(5, COPY_VOCAB, 64, text);
+    run_chain(e, 0, text, 20);
+    run_chain(e, 1, text, 30);
+    const sereno_input both[] = {{text[20], 0, -1, false}, {text[30], 1, -1, false}};
+    sereno_pass pass = {SERENO_PLAN_VERIFY, both, 2, NULL, NULL, false};
+    assert_ok(e->ops->pass(e, &pass, err));
+    expect_no_copy(e, 2, 0, 0, "sequence 2; there are 2");
+    expect_no_copy(e, 0, 2, 1, "sequence 2; there are 2");
+    expect_no_copy(e, -1, 0, 1, "sequence -1");
+    expect_no_copy(e, 0, -1, 1, "sequence -1");
+    expect_no_copy(e, 0, 0, 0, "sequence 0 cannot be copied to itself");
+    expect_no_copy(e, 0, 1, -1, "cannot copy -1 tokens");
+    expect_no_copy(e, 0, 1, INT32_MIN, "cannot copy -2147483648 tokens");
+    expect_no_copy(e, 0, 1, 11, "cannot copy 11 tokens after the 20 of sequence 0; sequence 1 has 30");
+    expect_no_copy(e, 0, 1, INT32_MAX, "after the 20 of sequence 0");
+    expect_no_copy(e, 1, 0, 0, "after the 30 of sequence 1; sequence 0 has 20");
+    assert_int_equal(length(e, 0), 20);
+    assert_int_equal(length(e, 1), 30);
+    assert_ok(e->ops->keep(e, 0, (int32_t[]){0}, 1, err));
+    assert_ok(e->ops->keep(e, 1, (int32_t[]){1}, 1, err));
+    expect_same_text(e, alone, &r, 0, text, 40);
+    expect_same_text(e, alone, &r, 1, text, 50);
+    sereno_engine_close(&alone);
+    sereno_engine_close(&e);
+    sereno_model_close(&model);
+}
+
 /* ---- Callers' mistakes ---- */
 
 static void expect_refusal(sereno_engine *e, const sereno_input *inputs, int32_t n, int status, const char *part) {
@@ -597,6 +774,10 @@ int main(void) {
         cmocka_unit_test(test_abandon_at_every_boundary),
         cmocka_unit_test(test_sleep_verdict_parks_everyone),
         cmocka_unit_test(test_compute_threads_are_idle_class),
+        cmocka_unit_test(test_a_copy_is_as_good_as_running),
+        cmocka_unit_test(test_a_copy_is_exact),
+        cmocka_unit_test(test_copies_and_computed_tokens),
+        cmocka_unit_test(test_wrong_copies),
         cmocka_unit_test(test_wrong_passes),
         cmocka_unit_test(test_option_ranges),
         cmocka_unit_test(test_loading_can_be_given_up),

@@ -192,6 +192,42 @@ static void test_draft_pass_makes_the_target_forget(void **state) {
     sereno_model_close(&model);
 }
 
+/* What is copied in the target is there in its drafts, and what those held of it alone is gone. */
+static void test_draft_follows_a_copy(void **state) {
+    (void)state;
+    int32_t text[40];
+    random_tokens(9, N_VOCAB, 40, text);
+    sereno_model *model = open_random_model("tiny", "q4_1");
+    for (int k = 0; k < N_KINDS; k++) {
+        sereno_engine *target = open_engine(model, 1, NULL, N_CTX, 2), *draft = open_draft(target, k);
+        sereno_error error = {0};
+        float wanted[N_VOCAB];
+        run_chain(target, 0, text, 40);
+        draft_token(draft, 0, 50);
+        memcpy(wanted, draft->ops->logits(draft, 0), sizeof wanted);
+        for (int32_t end = 13; end <= 39; end += 13) {
+            draft_token(draft, 1, 60);
+            draft_token(draft, 1, 61);
+            assert_int_equal(draft->ops->copy(draft, 1, 0, 1, &error), SERENO_ERR_INVALID);
+            assert_non_null(strstr(error.message, "copy in its target"));
+            assert_int_equal(length(draft, 1), end - 13 + 2);
+            assert_ok(target->ops->copy(target, 1, 0, 13, err));
+            assert_int_equal(length(draft, 1), end);
+            assert_int_equal(draft->ops->keep(draft, 1, (int32_t[]){0}, 1, NULL), SERENO_ERR_INVALID);
+            assert_int_equal(length(draft, 0), 41); /* of which it was copied */
+        }
+        draft_token(draft, 1, 60);
+        assert_ok(target->ops->copy(target, 1, 0, 0, err));
+        assert_int_equal(length(draft, 1), 39);
+        assert_ok(target->ops->copy(target, 1, 0, 1, err));
+        draft_token(draft, 1, 50);
+        assert_memory_equal(wanted, draft->ops->logits(draft, 0), sizeof wanted);
+        sereno_engine_close(&draft);
+        sereno_engine_close(&target);
+    }
+    sereno_model_close(&model);
+}
+
 static void expect_refusal(sereno_engine *target, sereno_self_draft kind, int32_t n_layers, const char *part) {
     sereno_error error = {0};
     sereno_engine *draft = target;
@@ -612,6 +648,18 @@ static void draft_at_random(rng *r, sereno_engine *draft, int32_t sequence) {
     assert_int_equal(length(draft, sequence), before + 1);
 }
 
+/* The other sequence begins anew with some of this one, in two pieces. */
+static void copy_both(rng *r, sereno_engine *target, sereno_engine *undrafted, int32_t from) {
+    int32_t to = 1 - from, first = (int32_t)rng_below(r, (uint32_t)length(target, from) + 1);
+    int32_t second = (int32_t)rng_below(r, (uint32_t)(length(target, from) - first) + 1);
+    sereno_engine *const both[] = {target, undrafted};
+    for (int i = 0; i < 2; i++) {
+        assert_ok(both[i]->ops->truncate(both[i], to, 0, err));
+        assert_ok(both[i]->ops->copy(both[i], to, from, first, err));
+        assert_ok(both[i]->ops->copy(both[i], to, from, second, err));
+    }
+}
+
 static void test_no_target_notices_its_drafts(void **state) {
     (void)state;
     rng r = {test_seed()};
@@ -624,7 +672,7 @@ static void test_no_target_notices_its_drafts(void **state) {
     for (int step = 0; step < STEPS; step++) {
         int32_t sequence = (int32_t)rng_below(&r, N_SEQUENCES), kept = length(target, sequence);
         sereno_engine *draft = drafts[rng_below(&r, N_KINDS)];
-        switch (rng_below(&r, 8)) {
+        switch (rng_below(&r, 9)) {
         case 0:
             if (kept > N_CTX / 2 || rng_below(&r, 4) == 0) {
                 int32_t to = (int32_t)rng_below(&r, (uint32_t)kept + 1);
@@ -639,7 +687,10 @@ static void test_no_target_notices_its_drafts(void **state) {
             break;
         }
         case 2:
+            if (rng_below(&r, 2)) copy_both(&r, target, undrafted, sequence);
+            break;
         case 3:
+        case 4:
             if (kept < N_CTX - TREE_MAX) verify_both(&r, target, undrafted, sequence);
             break;
         default: draft_at_random(&r, draft, sequence); break;
@@ -724,6 +775,7 @@ int main(void) {
         cmocka_unit_test(test_logits_are_close),
         cmocka_unit_test(test_only_new_weights_are_made),
         cmocka_unit_test(test_draft_follows_the_target),
+        cmocka_unit_test(test_draft_follows_a_copy),
         cmocka_unit_test(test_draft_pass_makes_the_target_forget),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_odd_rows_become_halves),
