@@ -4,7 +4,7 @@
  * What stands here has no reason that its user could be told: it belongs to how a thing is made, and the benches and
  * tests turn it to see what it brings. Settings that say what they are good for are in the headers of their things.
  *
- * Needs api.h alone.
+ * Needs api.h alone, because governor.h needs it.
  */
 #ifndef SERENO_EXPERIMENTAL_H
 #define SERENO_EXPERIMENTAL_H
@@ -15,6 +15,24 @@
 #include "sereno/api.h"
 
 SERENO_BEGIN
+
+/* Of a governor (sereno_governor_params); unit, range, defaults and meaning are in sereno_governor_keys. */
+typedef struct sereno_governor_experiments {
+    /* Score. */
+    double fast_us, slow_ms, drift_s;
+    /* A burst of the foreground, and what it sets off. */
+    double burst_on, burst_off, burst_up, burst_down, hold_rest_us;
+    /* PI control of what lasts. */
+    double kp, ki;
+    double batch_up, batch_down, batch_dwell_ms;
+    double sleep_from;
+    /* Foregrounds that want cores. */
+    double cpu_delay;
+    /* The guarantee. */
+    double credit_s, relaxed_target;
+    /* Measures in force whatever happens. */
+    double force;
+} sereno_governor_experiments;
 
 /* What the n-gram cache does (sereno_speculation). Each refinement can be switched off, to see what it brings. */
 typedef struct sereno_ngram_options {
