@@ -123,8 +123,8 @@ static int measure(bench_command *b, const passes_arguments *a, sereno_model *mo
         .watch = bench_watch_of(b),
     };
     o.engine.isa = machine_isa(a->isa);
-    if (a->prefetch >= 0) o.engine.prefetch_bytes = (uint32_t)a->prefetch;
-    if (a->prefetch_next >= 0) o.engine.prefetch_next_bytes = (uint32_t)a->prefetch_next;
+    if (a->prefetch >= 0) o.engine.prefetch.weights_bytes = (uint32_t)a->prefetch;
+    if (a->prefetch_next >= 0) o.engine.prefetch.next_bytes = (uint32_t)a->prefetch_next;
     for (int i = 0; i < a->batches.n; i++) {
         o.batches[i] = a->batches.values[i];
     }

@@ -181,9 +181,10 @@ static void print_table(const reaction_bench *r) {
 static int measure_point(reaction_bench *r, curve_point *p) {
     const reaction_arguments *a = r->a;
     sereno_governor_params params = a->governor.params;
-    double off_share = params.burst_on > 0 ? params.burst_off / params.burst_on : 1;
-    params.burst_on = p->burst_on;
-    if (params.burst_on != a->governor.params.burst_on) params.burst_off = p->burst_on * off_share;
+    sereno_governor_experiments *x = &params.experimental;
+    double off_share = x->burst_on > 0 ? x->burst_off / x->burst_on : 1;
+    if (p->burst_on != x->burst_on) x->burst_off = p->burst_on * off_share;
+    x->burst_on = p->burst_on;
     reaction_options o = {.engine = r->engine,
                           .tokenizer = sereno_model_tokenizer(r->model),
                           .speculation = r->draft.plain ? NULL : &r->draft.speculation,
@@ -202,7 +203,7 @@ static int measure_point(reaction_bench *r, curve_point *p) {
 
 static int read_curve(const command_line *cl, reaction_bench *r) {
     const reaction_arguments *a = r->a;
-    r->points[0].burst_on = a->governor.params.burst_on;
+    r->points[0].burst_on = a->governor.params.experimental.burst_on;
     r->n_points = 1;
     if (!a->curve) return 0;
     const char *at = a->curve;

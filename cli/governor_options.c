@@ -19,6 +19,17 @@ governor_options governor_defaults(void) {
 
 /* ---- Help ---- */
 
+static void explain_settings(bool experimental) {
+    for (const sereno_governor_key *k = sereno_governor_keys(); k->name; k++) {
+        if (k->experimental != experimental) continue;
+        char text[512];
+        number_format(text, sizeof text, "%s%s%.10g to %.10g; balanced %.10g, ui-first %.10g: %s", k->unit,
+                      *k->unit ? ", " : "", k->low, k->high, k->defaults[SERENO_POLICY_BALANCED],
+                      k->defaults[SERENO_POLICY_UI_FIRST], k->about);
+        options_explain(k->name, NULL, text);
+    }
+}
+
 bool governor_help(const governor_options *o) {
     bool wanted = false;
     for (int i = 0; i < o->settings.n; i++) {
@@ -27,13 +38,9 @@ bool governor_help(const governor_options *o) {
     if (!wanted) return false;
     puts("Settings of the governor, given as --gov KEY=VALUE, or as KEY = VALUE under [governor] in a\n"
          "configuration file. Policy throughput does not govern.\n");
-    for (const sereno_governor_key *k = sereno_governor_keys(); k->name; k++) {
-        char text[512];
-        number_format(text, sizeof text, "%s%s%.10g to %.10g; balanced %.10g, ui-first %.10g: %s", k->unit,
-                      *k->unit ? ", " : "", k->low, k->high, k->defaults[SERENO_POLICY_BALANCED],
-                      k->defaults[SERENO_POLICY_UI_FIRST], k->about);
-        options_explain(k->name, NULL, text);
-    }
+    explain_settings(false);
+    puts("\nExperimental settings, which may change or go in any version; leave them as the policy sets them.\n");
+    explain_settings(true);
     return true;
 }
 

@@ -26,7 +26,7 @@ static sereno_governor *open_governor(const uint8_t **data, size_t *size) {
         if (byte > 0) *value = fmin(k->low + (k->high - k->low) * (byte - 1) / 254, k->high); /* 0: the default */
         if (k->whole) *value = floor(*value);
     }
-    params.burst_off = fmin(params.burst_off, params.burst_on);
+    params.experimental.burst_off = fmin(params.experimental.burst_off, params.experimental.burst_on);
     sereno_governor_limits limits = {.plain_tok_s = 40, .prefill_cost = 0.125};
     sereno_governor *g;
     sereno_error err;

@@ -28,6 +28,7 @@
 
 #include "sereno/clock.h"
 #include "sereno/error.h"
+#include "sereno/experimental.h"
 #include "sereno/model.h"
 #include "sereno/plan.h"
 
@@ -200,10 +201,7 @@ typedef struct sereno_engine_options {
      * runtimes do) or 16 bits; 0: 16 for models below SERENO_SMALL_MODEL parameters, else 8. Part of what contract
      * "Exactness" calls one model. docs/ARCHITECTURE.md, "Numbers". */
     int32_t activation_bits;
-    /* Prefetching, to be changed in experiments, 0 .. 16 MiB: how far ahead in the stream of weights a kernel asks for
-     * them (0: not ahead), and how much of what attention and the projection after it read is asked for during the
-     * subgraph before (0: nothing). */
-    uint32_t prefetch_bytes, prefetch_next_bytes;
+    sereno_prefetch prefetch; /* for experiments */
     /* Folder of this machine's in which timings are kept: plans are cut by a run of about a second, made the
      * first time a model's shapes, kernels and threads come together. NULL, and as long as the machine is too busy to
      * measure anything: by rates that ship with the kernels. Borrowed while opening. */

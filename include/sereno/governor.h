@@ -25,6 +25,7 @@
 #include <stdint.h>
 
 #include "sereno/error.h"
+#include "sereno/experimental.h"
 #include "sereno/plan.h"
 
 SERENO_BEGIN
@@ -132,24 +133,25 @@ typedef enum sereno_policy {
 
 SERENO_API const char *sereno_policy_name(sereno_policy policy);
 
-/* Every setting of the control laws by name; unit, range, defaults and meaning are in sereno_governor_keys. */
+/*
+ * Every setting of the control laws by name; unit, range, defaults and meaning are in sereno_governor_keys.
+ *
+ * What stands here directly says what the run gives up or what the foreground gets, so that whoever knows one of the
+ * two has a reason to change it. What only shapes how the laws come to that (time constants, gains, counts, thresholds
+ * of inner values) is in `experimental`, and may change or go in any version.
+ */
 typedef struct sereno_governor_params {
     sereno_policy policy;
-    /* Score. */
-    double fast_us, slow_ms, drift_s;
-    /* A burst of the foreground, and what it sets off. */
-    double burst_on, burst_off, burst_up, burst_down;
-    double preempt, hold_after_us, hold_max_us, hold_rest_us, frame_guard_us;
-    /* PI control of what lasts. */
-    double target, kp, ki;
-    double batch_max, batch_up, batch_down, batch_dwell_ms;
-    double sleep_from, sleep_ratio, sleep_us;
+    /* What a burst of the foreground sets off. */
+    double preempt, hold_after_us, hold_max_us, frame_guard_us;
+    /* What it does about what lasts. */
+    double target, batch_max, sleep_ratio, sleep_us;
     /* Foregrounds that want cores. */
-    double cpu_delay, yield_ratio;
+    double yield_ratio;
     /* The guarantee. */
-    double min_tok_s, min_share, credit_s, relaxed_target;
-    /* Prefill; experiments. */
-    double prefill_batch, force;
+    double min_tok_s, min_share;
+    double prefill_batch;
+    sereno_governor_experiments experimental;
 } sereno_governor_params;
 
 /* One setting, for --help, documentation and parsing. */
@@ -157,8 +159,9 @@ typedef struct sereno_governor_key {
     const char *name, *unit, *about;
     double low, high;
     double defaults[SERENO_POLICIES];
-    bool whole;    /* only whole numbers */
-    size_t offset; /* of the double in sereno_governor_params */
+    bool whole;        /* only whole numbers */
+    bool experimental; /* one of sereno_governor_params.experimental */
+    size_t offset;     /* of the double in sereno_governor_params */
 } sereno_governor_key;
 
 /* All of them; ends with a row without a name. Static. */

@@ -27,6 +27,7 @@
 
 #include "sereno/engine.h"
 #include "sereno/error.h"
+#include "sereno/experimental.h"
 #include "sereno/frame_hint.h"
 #include "sereno/governing.h"
 
@@ -99,9 +100,6 @@ typedef struct sereno_sensor sereno_sensor;
 SERENO_API int sereno_sensor_open(sereno_engine *target, sereno_engine *draft, const sereno_calibration *calibration,
                                   sereno_sensor **out, sereno_error *err);
 SERENO_API void sereno_sensor_close(sereno_sensor **sensor);
-
-/* Switches for experiments: the probe off. */
-SERENO_API void sereno_sensor_use_probe(sereno_sensor *sensor, bool use);
 
 /*
  * Signals of a boundary. May probe: some microseconds, while no compute thread works. There is no stretch of attention,

@@ -8,6 +8,7 @@
 #include "sereno/clock.h"
 #include "sereno/engine.h"
 #include "sereno/error.h"
+#include "sereno/experimental.h"
 #include "sereno/file.h"
 #include "sereno/frame_hint.h"
 #include "sereno/request.h"

@@ -19,19 +19,10 @@
 #include <stdint.h>
 
 #include "sereno/engine.h"
+#include "sereno/experimental.h"
 #include "sereno/plan.h"
 
 SERENO_BEGIN
-
-/* What the n-gram cache does. Each refinement can be switched off, to see what it brings. */
-typedef struct sereno_ngram_options {
-    int32_t order_min, order_max;    /* 2 .. 8: tokens of an n-gram, the last of which is the continuation */
-    bool from_prompt, from_rejected; /* learns from the prompt, and from rejected drafts, not only from the output */
-    bool trust;                      /* what the target has verified weighs more than prompts, rejected drafts least */
-    bool evict;                      /* continuations that keep missing are removed */
-    bool decay;                      /* what was seen long ago weighs less */
-    bool longest_first;              /* longer matches go before shorter ones */
-} sereno_ngram_options;
 
 typedef struct sereno_speculation {
     /* The draft model: a self-draft of the target (engine.h), or an engine of another model, whose vocabulary matches

@@ -10,15 +10,15 @@ enum { SLEEP_MAX_US = 5 }; /* what is checked is the text, so sleeps are cut sho
 static sereno_governor_params eager(rng *r) {
     sereno_governor_params p =
         sereno_governor_defaults(rng_below(r, 2) == 0 ? SERENO_POLICY_BALANCED : SERENO_POLICY_UI_FIRST);
-    p.batch_up = 1 + (double)rng_below(r, 3);
-    p.batch_down = 1 + (double)rng_below(r, 5);
-    p.batch_dwell_ms = (double)rng_below(r, 20);
+    p.experimental.batch_up = 1 + (double)rng_below(r, 3);
+    p.experimental.batch_down = 1 + (double)rng_below(r, 5);
+    p.experimental.batch_dwell_ms = (double)rng_below(r, 20);
     p.batch_max = 1 << rng_below(r, SERENO_BATCHES);
-    p.ki = 50;
+    p.experimental.ki = 50;
     p.sleep_us = 100;
     p.hold_after_us = (double)rng_below(r, 500);
     p.hold_max_us = (double)rng_below(r, 2000);
-    p.hold_rest_us = 500;
+    p.experimental.hold_rest_us = 500;
     p.prefill_batch = 1 + (double)rng_below(r, SERENO_PREFILL_BATCH_MAX);
     return p;
 }

@@ -298,8 +298,7 @@ sereno_engine_options sereno_engine_defaults(const sereno_model *model) {
         .sched = SERENO_SCHED_IDLE,
         .subgraph_us_max = 1000,
         .spin_us_max = 50,
-        .prefetch_bytes = PACK_PREFETCH_BYTES,
-        .prefetch_next_bytes = PREFETCH_NEXT_BYTES,
+        .prefetch = {.weights_bytes = PACK_PREFETCH_BYTES, .next_bytes = PREFETCH_NEXT_BYTES},
     };
 }
 
@@ -311,8 +310,8 @@ static int check_options(const sereno_model_info *m, const sereno_engine_options
         (status = err_check_range("the longest subgraph in microseconds", o->subgraph_us_max, 50, 1000000, err)) ||
         (status = err_check_range("the longest spin in microseconds", o->spin_us_max, 0, 10000, err)) ||
         (status = err_check_range("the width of activations in bits", o->activation_bits, 0, 16, err)) ||
-        (status = err_check_range("the distance of prefetching", o->prefetch_bytes, 0, PREFETCH_MAX, err)) ||
-        (status = err_check_range("prefetching for the next subgraph", o->prefetch_next_bytes, 0, PREFETCH_MAX, err)) ||
+        (status = err_check_range("the distance of prefetching", o->prefetch.weights_bytes, 0, PREFETCH_MAX, err)) ||
+        (status = err_check_range("prefetching for the next subgraph", o->prefetch.next_bytes, 0, PREFETCH_MAX, err)) ||
         (status = err_check_range("the scheduling class", o->sched, SERENO_SCHED_IDLE, SERENO_SCHED_NORMAL, err))) {
         return status;
     }

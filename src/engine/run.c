@@ -161,7 +161,7 @@ static void product_tile(native_engine *e, void *ctx, int32_t tile, int32_t memb
 static lookahead kv_ahead(const native_engine *e, int32_t layer) {
     const placed_input *in = &e->inputs[0];
     size_t row = (size_t)e->kv.head_dim * sizeof(uint16_t),
-           most = e->options.prefetch_next_bytes / (2 * (size_t)e->kv.n_heads);
+           most = e->options.prefetch.next_bytes / (2 * (size_t)e->kv.n_heads);
     size_t bytes = (size_t)in->n_contiguous * row;
     const uint16_t *keys = kv_keys(&e->kv, in->sequence, layer, 0);
     return (lookahead){.base = (const uint8_t *)keys,
@@ -175,8 +175,8 @@ static lookahead weights_ahead(const native_engine *e, int32_t layer) {
     const packed_matrix *m = &e->weights.layers[layer].matrix[WEIGHT_ATTN_OUT];
     size_t bytes = pack_bytes(m);
     return (lookahead){.base = m->data,
-                       .bytes = bytes < e->options.prefetch_next_bytes ? bytes : e->options.prefetch_next_bytes,
-                       .n = e->options.prefetch_next_bytes > 0 ? 1 : 0};
+                       .bytes = bytes < e->options.prefetch.next_bytes ? bytes : e->options.prefetch.next_bytes,
+                       .n = e->options.prefetch.next_bytes > 0 ? 1 : 0};
 }
 
 static void run_product(native_engine *e, const subgraph *s, product *p) {

@@ -177,7 +177,7 @@ static void describe(const native_engine *e, char key[KEY_SIZE]) {
              "timing %d shapes %016" PRIx64 " isa %s threads %d cores %016" PRIx64
              " class %d activations %d prefetch %" PRIu32 " %" PRIu32 " context %d sereno %s",
              TIMING_VERSION, shapes, e->info.isa, e->info.n_threads, cores, (int)o->sched, e->info.activation_bits,
-             o->prefetch_bytes, o->prefetch_next_bytes, timed_context(e), sereno_version());
+             o->prefetch.weights_bytes, o->prefetch.next_bytes, timed_context(e), sereno_version());
 }
 
 static bool load(const char *path, const char *key, plan_timing *out) {

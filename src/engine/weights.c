@@ -16,7 +16,7 @@ const gguf_tensor *weights_source(const sereno_model *model, int32_t layer, weig
 
 static packed_matrix describe(const gguf_tensor *t, const sereno_engine_options *options) {
     packed_matrix m = pack_describe(t->type, (int32_t)t->dims[1], (int32_t)t->dims[0]);
-    m.prefetch_bytes = (int32_t)options->prefetch_bytes;
+    m.prefetch_bytes = (int32_t)options->prefetch.weights_bytes;
     return m;
 }
 

@@ -5,13 +5,14 @@
 static const uint64_t told_for_ns = 1000000000, overdue_ns = SERENO_FRAME_OVERDUE_NS;
 
 void burst_init(burst *b, const sereno_governor_params *p) {
-    *b = (burst){.sensed = {.high = p->burst_on,
-                            .low = p->burst_off,
-                            .up = (int32_t)p->burst_up,
-                            .down = (int32_t)p->burst_down},
+    const sereno_governor_experiments *x = &p->experimental;
+    *b = (burst){.sensed = {.high = x->burst_on,
+                            .low = x->burst_off,
+                            .up = (int32_t)x->burst_up,
+                            .down = (int32_t)x->burst_down},
                  .after_ns = p->hold_after_us * 1e3,
                  .max_ns = p->hold_max_us * 1e3,
-                 .rest_ns = p->hold_rest_us * 1e3,
+                 .rest_ns = x->hold_rest_us * 1e3,
                  .guard_ns = p->frame_guard_us * 1e3};
 }
 

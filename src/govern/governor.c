@@ -75,20 +75,21 @@ int sereno_governor_open(const sereno_governor_params *params, const sereno_gove
     sereno_governor *g = calloc(1, sizeof *g);
     if (!g) return err_no_memory(err, "a governor", sizeof *g);
     const sereno_governor_params *p = &g->params;
+    const sereno_governor_experiments *x = &p->experimental;
     g->params = *params;
     g->prefill_cost = limits->prefill_cost;
     g->guarantee_tok_s = fmax(p->min_tok_s, p->min_share * limits->plain_tok_s);
     score_init(&g->score, p);
     burst_init(&g->burst, p);
-    g->pi = (pi_control){.kp = p->kp, .ki = p->ki};
-    g->ladder = (ladder){.top = p->sleep_from,
+    g->pi = (pi_control){.kp = x->kp, .ki = x->ki};
+    g->ladder = (ladder){.top = x->sleep_from,
                          .batch_max = (int32_t)p->batch_max,
-                         .up = (int32_t)p->batch_up,
-                         .down = (int32_t)p->batch_down,
-                         .dwell_ns = p->batch_dwell_ms * 1e6};
-    g->calm = (calm){.low = fmax(fmax(p->target, p->burst_off / 2), CALM_LOW_MIN)};
-    bottleneck_init(&g->classifier, p->cpu_delay, p->target);
-    bucket_init(&g->bucket, g->guarantee_tok_s, p->credit_s);
+                         .up = (int32_t)x->batch_up,
+                         .down = (int32_t)x->batch_down,
+                         .dwell_ns = x->batch_dwell_ms * 1e6};
+    g->calm = (calm){.low = fmax(fmax(p->target, x->burst_off / 2), CALM_LOW_MIN)};
+    bottleneck_init(&g->classifier, x->cpu_delay, p->target);
+    bucket_init(&g->bucket, g->guarantee_tok_s, x->credit_s);
     g->may_abandon = true;
     *out = g;
     return SERENO_OK;
@@ -234,8 +235,8 @@ static void control(sereno_governor *g) {
     if (dt_ns < TICK_NS) return;
     g->ticked_ns = g->score.seen_ns;
     if (dt_ns > TICK_MAX_NS) dt_ns = TICK_MAX_NS; /* a gap is no evidence */
-    double target =
-        g->bucket.state == BUCKET_FILLED ? g->params.target : fmax(g->params.target, g->params.relaxed_target);
+    double target = g->bucket.state == BUCKET_FILLED ? g->params.target
+                                                     : fmax(g->params.target, g->params.experimental.relaxed_target);
     double error = g->bottleneck == BOTTLENECK_CPU ? -target : g->score.slow - target;
     pi_step(&g->pi, error, dt_ns / 1e9);
     ladder_step(&g->ladder, g->now_ns, g->pi.output, error > 0);
@@ -270,7 +271,7 @@ static bool holds(sereno_governor *g, const sereno_event *e, bool preempt, bool 
 }
 
 static measures forced(sereno_governor *g, const sereno_event *e) {
-    int32_t force = (int32_t)g->params.force;
+    int32_t force = (int32_t)g->params.experimental.force;
     measures m = {.batch_min = 1};
     m.mode = (sereno_mode)(force - 1);
     m.preempt = force >= FORCE_PREEMPT && g->may_abandon;
@@ -282,6 +283,7 @@ static measures forced(sereno_governor *g, const sereno_event *e) {
 
 static measures governed(sereno_governor *g, const sereno_event *e) {
     const sereno_governor_params *p = &g->params;
+    const sereno_governor_experiments *x = &p->experimental;
     measures m = {.batch_min = 1, .mode = g->bucket.state == BUCKET_LOW ? SERENO_MODE_RELAXED : SERENO_MODE_OPEN};
     bool burst = g->burst.on;
     if (burst && g->may_abandon && (g->calm.on || g->pi.output < p->preempt || p->preempt >= 1)) {
@@ -291,10 +293,10 @@ static measures governed(sereno_governor *g, const sereno_event *e) {
     if (!g->calm.on) m.batch_min = ladder_batch(&g->ladder);
     if (m.batch_min > 1 && m.mode != SERENO_MODE_PREEMPT) m.mode = SERENO_MODE_BATCH;
     /* Only beside what is there now: PI output and the slow score are slow to come down. */
-    bool contended = burst || g->score.lasting > fmax(p->target, p->burst_off);
-    bool sleeps = contended && g->pi.output > p->sleep_from && p->sleep_ratio > 0;
+    bool contended = burst || g->score.lasting > fmax(p->target, x->burst_off);
+    bool sleeps = contended && g->pi.output > x->sleep_from && p->sleep_ratio > 0;
     if (sleeps) {
-        m.sleep_ratio = p->sleep_ratio * (g->pi.output - p->sleep_from) / (1 - p->sleep_from);
+        m.sleep_ratio = p->sleep_ratio * (g->pi.output - x->sleep_from) / (1 - x->sleep_from);
         m.mode = SERENO_MODE_SLEEP;
     }
     if (g->bottleneck == BOTTLENECK_CPU) {
@@ -312,7 +314,7 @@ static measures choose(sereno_governor *g, const sereno_event *e) {
     measures m = {.batch_min = 1, .mode = SERENO_MODE_OPEN};
     bool watches = g->params.policy == SERENO_POLICY_THROUGHPUT;
     if (g->paused) return (measures){.batch_min = 1, .mode = SERENO_MODE_PAUSED};
-    if (!watches && g->params.force >= 1) return forced(g, e);
+    if (!watches && g->params.experimental.force >= 1) return forced(g, e);
     if (!watches && is_governing(g)) return governed(g, e);
     burst_release(&g->burst, g->now_ns);
     if (!watches) m.mode = SERENO_MODE_UNGOVERNED;

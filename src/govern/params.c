@@ -8,47 +8,53 @@
 #include "number.h"
 #include "sereno/governor.h"
 
-#define ROW(name, unit, low, high, balanced, ui_first, about, whole)                                                   \
-    { #name, unit, about, low, high, {balanced, balanced, ui_first }, whole, offsetof(sereno_governor_params, name) }
+#define ROW(at, name, unit, low, high, balanced, ui, about, whole, trial)                                              \
+    { #name, unit, about, low, high, {balanced, balanced, ui }, whole, trial, offsetof(sereno_governor_params, at) }
 #define KEY(name, unit, low, high, balanced, ui_first, about)                                                          \
-    ROW(name, unit, low, high, balanced, ui_first, about, false)
+    ROW(name, name, unit, low, high, balanced, ui_first, about, false, false)
 #define WHOLE(name, unit, low, high, balanced, ui_first, about)                                                        \
-    ROW(name, unit, low, high, balanced, ui_first, about, true)
+    ROW(name, name, unit, low, high, balanced, ui_first, about, true, false)
+/* Those of sereno_governor_params.experimental. */
+#define TRIAL(name, unit, low, high, balanced, ui_first, about)                                                        \
+    ROW(experimental.name, name, unit, low, high, balanced, ui_first, about, false, true)
+#define WHOLE_TRIAL(name, unit, low, high, balanced, ui_first, about)                                                  \
+    ROW(experimental.name, name, unit, low, high, balanced, ui_first, about, true, true)
 
 static const sereno_governor_key keys[] = {
-    KEY(fast_us, "us", 50, 100000, 800, 800, "time constant of the score that bursts are told by"),
-    KEY(slow_ms, "ms", 1, 10000, 30, 30, "time constant of the score that PI control follows"),
-    KEY(drift_s, "s", 0.1, 3600, 2, 2, "how slowly baselines follow the machine's own speed while nothing contends"),
-    KEY(burst_on, "", 0, 2, 0.65, 0.6, "a burst begins when the fast score is above"),
-    KEY(burst_off, "", -1, 2, 0.4, 0.35, "and ends when it is below"),
-    WHOLE(burst_up, "samples", 1, 1000, 3, 2, "in a row, above, for it to begin"),
-    WHOLE(burst_down, "samples", 1, 1000, 3, 3, "in a row, below, for it to end"),
+    TRIAL(fast_us, "us", 50, 100000, 800, 800, "time constant of the score that bursts are told by"),
+    TRIAL(slow_ms, "ms", 1, 10000, 30, 30, "time constant of the score that PI control follows"),
+    TRIAL(drift_s, "s", 0.1, 3600, 2, 2, "how slowly baselines follow the machine's own speed while nothing contends"),
+    TRIAL(burst_on, "", 0, 2, 0.65, 0.6, "a burst begins when the fast score is above"),
+    TRIAL(burst_off, "", -1, 2, 0.4, 0.35, "and ends when it is below"),
+    WHOLE_TRIAL(burst_up, "samples", 1, 1000, 3, 2, "in a row, above, for it to begin"),
+    WHOLE_TRIAL(burst_down, "samples", 1, 1000, 3, 3, "in a row, below, for it to end"),
     KEY(preempt, "", 0, 1, 0.5, 0.5,
         "a burst abandons drafts while PI output is below this; 1: always. Contention that "
         "lasts comes in frames, between which a draft that is held goes on"),
     KEY(hold_after_us, "us", 0, 1000000, 4000, 0, "a burst that has lasted so long also holds everything else"),
     KEY(hold_max_us, "us", 0, 1000000, 4500, 12000, "longest hold; 0: no holds"),
-    KEY(hold_rest_us, "us", 0, 1000000, 2500, 1500, "least time from a hold that was cut off to the next"),
+    TRIAL(hold_rest_us, "us", 0, 1000000, 2500, 1500, "least time from a hold that was cut off to the next"),
     KEY(frame_guard_us, "us", 0, 1000000, 4000, 1000000, "with frame hints: hold from so long before a deadline on"),
-    KEY(target, "", 0, 1, 0.15, 0.1, "slow score that PI control aims at; above it, it yields more"),
-    KEY(kp, "", 0, 100, 0.5, 1, "proportional gain: output (0 to 1) per score"),
-    KEY(ki, "1/s", 0, 1000, 3, 6, "integral gain"),
+    KEY(target, "", 0, 1, 0.15, 0.1,
+        "contention that is let be, as the slow score that PI control aims at; above it, it yields more"),
+    TRIAL(kp, "", 0, 100, 0.5, 1, "proportional gain: output (0 to 1) per score"),
+    TRIAL(ki, "1/s", 0, 1000, 3, 6, "integral gain"),
     WHOLE(batch_max, "tokens", 1, SERENO_VERIFY_BATCH_MAX, 4, 8,
           "largest smallest batch that PI control asks for; rounded down to 1, 4, 8, 16 or 32"),
-    WHOLE(batch_up, "ticks", 1, 1000, 4, 2, "of 5 ms in a row above a step's threshold, to take it up"),
-    WHOLE(batch_down, "ticks", 1, 1000, 40, 60, "in a row below, to take it down"),
-    KEY(batch_dwell_ms, "ms", 0, 60000, 500, 500, "least time between two changes of the batch"),
-    KEY(sleep_from, "", 0, 1, 0.7, 0.5, "PI output above which it sleeps between subgraphs"),
-    KEY(sleep_ratio, "", 0, 20, 0, 0.25, "sleep per running time at full output"),
+    WHOLE_TRIAL(batch_up, "ticks", 1, 1000, 4, 2, "of 5 ms in a row above a step's threshold, for a larger batch"),
+    WHOLE_TRIAL(batch_down, "ticks", 1, 1000, 40, 60, "of 5 ms in a row below, for a smaller one"),
+    TRIAL(batch_dwell_ms, "ms", 0, 60000, 500, 500, "least time between two changes of the batch"),
+    TRIAL(sleep_from, "", 0, 1, 0.7, 0.5, "PI output above which it sleeps between subgraphs"),
+    KEY(sleep_ratio, "", 0, 20, 0, 0.25, "most sleep per running time that PI control asks for; 0: none"),
     KEY(sleep_us, "us", 100, SERENO_SLEEP_US_MAX, 1000, 1000, "length of a sleep; shorter ones are saved up"),
-    KEY(cpu_delay, "", 0, 1, 0.1, 0.1, "share of time waited for cores, from which on a flat score means CPU-bound"),
-    KEY(yield_ratio, "", 0, 20, 0.25, 1, "sleep per running time then"),
+    TRIAL(cpu_delay, "", 0, 1, 0.1, 0.1, "share of time waited for cores, from which on a flat score means CPU-bound"),
+    KEY(yield_ratio, "", 0, 20, 0.25, 1, "sleep per running time, where the foreground wants cores rather than memory"),
     KEY(min_tok_s, "tok/s", 0, 1000000, 1, 1, "guaranteed speed, or"),
     KEY(min_share, "", 0, 1, 0.25, 0.1, "this share of plain decoding's, whichever is more"),
-    KEY(credit_s, "s", 0.1, 5, 0.8, 0.8, "most of the guarantee that work done earlier counts for"),
-    KEY(relaxed_target, "", 0, 1, 0.5, 0.4, "target while credit is low"),
+    TRIAL(credit_s, "s", 0.1, 5, 0.8, 0.8, "most of the guarantee that work done earlier counts for"),
+    TRIAL(relaxed_target, "", 0, 1, 0.5, 0.4, "target while credit is low"),
     WHOLE(prefill_batch, "tokens", 1, SERENO_PREFILL_BATCH_MAX, 128, 128, "tokens of a prefill pass at most"),
-    WHOLE(force, "", 0, 5, 0, 0, "experiments: 1 to 5 force open, preempt, batch, sleep, hold; 0: none"),
+    WHOLE_TRIAL(force, "", 0, 5, 0, 0, "1 to 5 force open, preempt, batch, sleep, hold; 0: none"),
     {0},
 };
 
@@ -108,9 +114,10 @@ int sereno_governor_check(const sereno_governor_params *params, sereno_error *er
         int status = check_value(k, value, text, err);
         if (status) return status;
     }
-    if (!(params->burst_off <= params->burst_on)) {
+    const sereno_governor_experiments *x = &params->experimental;
+    if (!(x->burst_off <= x->burst_on)) {
         return err_set(err, SERENO_ERR_INVALID, "governor setting burst_off is %g; at most burst_on, %g, is allowed",
-                       params->burst_off, params->burst_on);
+                       x->burst_off, x->burst_on);
     }
     return SERENO_OK;
 }

@@ -32,7 +32,8 @@ static const double floor_max = 0.3, quiet_below = 0.35, quiet_for_ns = 1.5e6;
 static const uint64_t probe_lost_ns = 500000000, blind_ns = 100000000;
 
 void score_init(score *s, const sereno_governor_params *p) {
-    *s = (score){.fast_ns = p->fast_us * 1e3, .slow_ns = p->slow_ms * 1e6, .drift_ns = p->drift_s * 1e9};
+    const sereno_governor_experiments *x = &p->experimental;
+    *s = (score){.fast_ns = x->fast_us * 1e3, .slow_ns = x->slow_ms * 1e6, .drift_ns = x->drift_s * 1e9};
 }
 
 static double clamp(double x, double low, double high) {

@@ -3,6 +3,7 @@ import json
 import os
 import re
 import sys
+from pathlib import Path
 
 sys.dont_write_bytecode = True
 
@@ -18,6 +19,7 @@ DECISION = re.compile(rf"(\d+) ({EVENTS}) -> ({'|'.join(MODES)}) ([01]) (1|2|4|8
 QUANTILES = ("p50", "p95", "p99")
 PROMPT = "the sea and the sea and the sea and the "
 SEEDED = ("-p", PROMPT, "--raw", "-n", 60, "-s", 3)
+HEADER = Path(__file__).parents[2] / "include/sereno/experimental.h"
 # What --gov force=N forces.
 FORCED = {1: "open", 2: "preempt", 3: "batch", 4: "sleep"}
 
@@ -172,6 +174,16 @@ class Settings(Case):
                 value = low if name != "burst_on" else high
                 self.assertEqual(self.settings("--policy", "throughput", "--gov", f"{name}={value}")[1], {name: value})
                 self.refused("--gov", f"{name}={high + 1}", words=("--gov", name, f"to {high:g}"))
+
+    def test_help_marks_the_experimental_ones(self):
+        plain, heading, experimental = self.sereno("run", "--gov", "help").out.partition("\nExperimental settings,")
+        self.assertIn("may change or go in any version", heading + experimental.split("\n")[0])
+        listed = [re.findall(r"^  (\w+) ", text, re.MULTILINE) for text in (plain, experimental)]
+        members = re.search(r"struct sereno_governor_experiments \{(.*?)\}", HEADER.read_text(), re.DOTALL).group(1)
+        members = re.findall(r"\w+", ",".join(re.findall(r"double ([^;]*);", members)))
+        self.assertEqual(sorted(listed[1]), sorted(members))
+        self.assertLessEqual({"hold_max_us", "target", "batch_max", "min_tok_s", "min_share"}, set(listed[0]))
+        self.assertFalse(set(listed[0]) & set(members))
 
     def test_all_can_be_given(self):
         text = self.sereno("run", "--gov", "help").out

@@ -118,8 +118,8 @@ static sereno_governor_params odd_params(rng *r) {
         if (how == 2) *value = fmin(k->low + (k->high - k->low) * uniform(r), k->high);
         if (k->whole) *value = floor(*value);
     }
-    params.burst_off = fmin(params.burst_off, params.burst_on);
-    if (rng_below(r, 3)) params.force = 0;
+    params.experimental.burst_off = fmin(params.experimental.burst_off, params.experimental.burst_on);
+    if (rng_below(r, 3)) params.experimental.force = 0;
     return params;
 }
 
@@ -194,7 +194,7 @@ static bool asks_for_sleep(sereno_governor *g, uint64_t *now_ns, uint64_t ran_ns
 static void test_sleeps_are_not_saved_up(void **state) {
     (void)state;
     sereno_governor_params params = sereno_governor_defaults(SERENO_POLICY_BALANCED);
-    params.force = 4; /* sleep as long as it runs, a millisecond at a time */
+    params.experimental.force = 4; /* sleep as long as it runs, a millisecond at a time */
     sereno_governor *g = open_governor(&params);
     uint64_t now_ns = 1;
     const uint64_t ms = 1000000;
@@ -219,7 +219,7 @@ static void test_gaps_are_no_evidence(void **state) {
     (void)state;
     sereno_governor_params params = sereno_governor_defaults(SERENO_POLICY_UI_FIRST);
     params.hold_max_us = 0;
-    params.sleep_from = 0.7;
+    params.experimental.sleep_from = 0.7;
     sereno_governor *g = open_governor(&params);
     sereno_event e = {.kind = SERENO_EVENT_BEGIN, .now_ns = 1};
     sereno_decision d;
@@ -327,7 +327,7 @@ static sereno_governor_stats stats_of(const sereno_governor *g) {
 
 static sereno_governor *open_forced(double force) {
     sereno_governor_params params = sereno_governor_defaults(SERENO_POLICY_BALANCED);
-    params.force = force;
+    params.experimental.force = force;
     return open_governor(&params);
 }
 
@@ -459,7 +459,7 @@ static void test_prefill_counts_once(void **state) {
     static const sereno_governor_limits limits = {.plain_tok_s = 100, .prefill_cost = 0.1};
     sereno_governor_params params = sereno_governor_defaults(SERENO_POLICY_BALANCED);
     sereno_governor *g;
-    params.credit_s = 5;
+    params.experimental.credit_s = 5;
     assert_ok(sereno_governor_open(&params, &limits, &g, err));
     sereno_event half = {.kind = SERENO_EVENT_SUBGRAPH,
                          .now_ns = 1,
@@ -710,7 +710,7 @@ static void test_score_does_not_depend_on_modes(void **state) {
             plant p = plant_make(seed + i);
             sereno_governor_params params = sereno_governor_defaults(SERENO_POLICY_BALANCED);
             watch w = watch_from(4000); /* by then it is settled what is floor */
-            params.force = force;
+            params.experimental.force = force;
             p.phases[0].intensity = intensities[i];
             run_watched(&p, &params, 6000, &w);
             low = fmin(low, w.score / w.score_ms);

@@ -48,16 +48,42 @@ static void test_each_key(void **state) {
 
 static void test_table_is_whole(void **state) {
     (void)state;
+    enum { FIRST = offsetof(sereno_governor_params, preempt), END = sizeof(sereno_governor_params) };
+    const char *taken[(END - FIRST) / sizeof(double)] = {0};
     size_t n = 0;
-    for (const sereno_governor_key *k = sereno_governor_keys(); k->name; k++) {
-        assert_int_equal(k->offset, offsetof(sereno_governor_params, fast_us) + n++ * sizeof(double));
+    for (const sereno_governor_key *k = sereno_governor_keys(); k->name; k++, n++) {
+        size_t i = (k->offset - FIRST) / sizeof(double);
+        assert_true(k->offset >= FIRST && k->offset < END && (k->offset - FIRST) % sizeof(double) == 0);
+        if (taken[i]) fail_msg("%s and %s are one setting", taken[i], k->name);
+        taken[i] = k->name;
     }
-    assert_int_equal(sizeof(sereno_governor_params), offsetof(sereno_governor_params, fast_us) + n * sizeof(double));
+    assert_int_equal(n, sizeof taken / sizeof *taken); /* none is without a row */
     for (int policy = 0; policy < SERENO_POLICIES; policy++) {
         sereno_governor_params params = sereno_governor_defaults((sereno_policy)policy);
         assert_int_equal(params.policy, policy);
         assert_ok(sereno_governor_check(&params, err));
     }
+}
+
+/* Setting a row writes where its row says: into `experimental`, or outside it. */
+static void test_experimental_ones_are_apart(void **state) {
+    (void)state;
+    int n_experimental = 0, n = 0;
+    for (const sereno_governor_key *k = sereno_governor_keys(); k->name; k++, n++) {
+        sereno_governor_params params = sereno_governor_defaults(SERENO_POLICY_BALANCED), before = params;
+        char text[64];
+        snprintf(text, sizeof text, "%.17g", value_of(&before, k) == k->high ? k->low : k->high);
+        assert_ok(sereno_governor_set(&params, k->name, text, err));
+        bool inside = memcmp(&params.experimental, &before.experimental, sizeof before.experimental) != 0;
+        params.experimental = before.experimental;
+        bool outside = memcmp(&params, &before, sizeof before) != 0;
+        if (inside != k->experimental || outside == k->experimental) {
+            fail_msg("%s is %sexperimental, but writes elsewhere", k->name, k->experimental ? "" : "not ");
+        }
+        n_experimental += k->experimental;
+    }
+    assert_int_equal(n_experimental, sizeof(sereno_governor_experiments) / sizeof(double));
+    assert_in_range(n_experimental, 1, n - 1);
 }
 
 static void test_what_is_refused(void **state) {
@@ -68,9 +94,9 @@ static void test_what_is_refused(void **state) {
     for (const sereno_governor_key *k = sereno_governor_keys(); k->name; k++) {
         assert_non_null(strstr(error.message, k->name));
     }
-    params.burst_off = params.burst_on;
+    params.experimental.burst_off = params.experimental.burst_on;
     assert_ok(sereno_governor_check(&params, err));
-    params.burst_off = params.burst_on + 0.01;
+    params.experimental.burst_off = params.experimental.burst_on + 0.01;
     assert_int_equal(sereno_governor_check(&params, &error), SERENO_ERR_INVALID);
     params = sereno_governor_defaults((sereno_policy)99);
     assert_int_equal(sereno_governor_check(&params, &error), SERENO_ERR_INVALID);
@@ -139,31 +165,42 @@ static void print_row(char *row, size_t size, const sereno_governor_key *k) {
              k->defaults[SERENO_POLICY_BALANCED], k->defaults[SERENO_POLICY_UI_FIRST], k->about);
 }
 
+static void print_table(bool experimental) {
+    for (const sereno_governor_key *k = sereno_governor_keys(); k->name; k++) {
+        char row[512];
+        print_row(row, sizeof row, k);
+        if (k->experimental == experimental) fputs(row, stdout);
+    }
+}
+
 static void test_document_lists_them(void **state) {
     (void)state;
     size_t size;
     char *text = (char *)read_whole(SOURCE_DIR "/docs/GOVERNOR.md", &size);
     text[size] = '\0';
+    const char *heading = strstr(text, "\n### Experimental settings\n");
+    assert_non_null(heading);
     for (const sereno_governor_key *k = sereno_governor_keys(); k->name; k++) {
         char row[512];
         print_row(row, sizeof row, k);
-        if (!strstr(text, row)) fail_msg("docs/GOVERNOR.md does not have the row %s", row);
+        const char *at = strstr(text, row);
+        if (!at) fail_msg("docs/GOVERNOR.md does not have the row %s", row);
+        if ((at > heading) != k->experimental) fail_msg("docs/GOVERNOR.md has under the wrong heading the row %s", row);
     }
     free(text);
 }
 
 int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "table") == 0) { /* for the document */
-        for (const sereno_governor_key *k = sereno_governor_keys(); k->name; k++) {
-            char row[512];
-            print_row(row, sizeof row, k);
-            fputs(row, stdout);
-        }
+        print_table(false);
+        putchar('\n');
+        print_table(true);
         return 0;
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_key),
         cmocka_unit_test(test_table_is_whole),
+        cmocka_unit_test(test_experimental_ones_are_apart),
         cmocka_unit_test(test_what_is_refused),
         cmocka_unit_test(test_limits_of_an_engine),
         cmocka_unit_test(test_names),

@@ -617,7 +617,7 @@ static burst balanced_burst(void) {
     sereno_governor_params params = sereno_governor_defaults(SERENO_POLICY_BALANCED);
     params.hold_after_us = 4000;
     params.hold_max_us = 3000;
-    params.hold_rest_us = 5000;
+    params.experimental.hold_rest_us = 5000;
     params.frame_guard_us = 4500;
     burst b;
     burst_init(&b, &params);
@@ -697,8 +697,9 @@ static void test_burst_holds_are_bounded(void **state) {
     for (int run = 0; run < 300; run++) {
         sereno_governor_params params =
             sereno_governor_defaults(run % 2 ? SERENO_POLICY_UI_FIRST : SERENO_POLICY_BALANCED);
-        if (run % 3 == 0) params.hold_rest_us = 20000 * uniform(&r), params.hold_max_us = 20000 * uniform(&r);
-        if (run % 7 == 0) params.hold_rest_us = 0;
+        double *rest_us = &params.experimental.hold_rest_us;
+        if (run % 3 == 0) *rest_us = 20000 * uniform(&r), params.hold_max_us = 20000 * uniform(&r);
+        if (run % 7 == 0) *rest_us = 0;
         double longest_ns = 0, one_ns = 0;
         burst b;
         burst_init(&b, &params);
@@ -711,7 +712,7 @@ static void test_burst_holds_are_bounded(void **state) {
             held_ns += held ? (double)dt_ns : 0;
             ran_ns += held ? 0 : (double)dt_ns;
             rested_ns = held ? 0 : rested_ns + (double)dt_ns;
-            if (!held && rested_ns >= params.hold_rest_us * 1e3) held_ns = 0;
+            if (!held && rested_ns >= *rest_us * 1e3) held_ns = 0;
             one_ns = held ? one_ns + (double)dt_ns : 0;
             longest_ns = fmax(longest_ns, one_ns);
             assert_true(held_ns <= params.hold_max_us * 1e3 + 300000);

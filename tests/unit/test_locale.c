@@ -113,9 +113,9 @@ static void test_governor_settings(void **state) {
         speak(i);
         sereno_governor_params params = sereno_governor_defaults(SERENO_POLICY_BALANCED);
         assert_ok(sereno_governor_set(&params, "burst_on", "0.7", err));
-        assert_true(params.burst_on == 0.7);
+        assert_true(params.experimental.burst_on == 0.7);
         assert_int_equal(sereno_governor_set(&params, "burst_on", "0,7", NULL), SERENO_ERR_INVALID);
-        params.burst_off = 0.75; /* a message has a point, too: some get into files */
+        params.experimental.burst_off = 0.75; /* a message has a point, too: some get into files */
         assert_int_equal(sereno_governor_check(&params, &errors[i]), SERENO_ERR_INVALID);
         assert_non_null(strstr(errors[i].message, "burst_off is 0.75"));
     }
