@@ -52,9 +52,9 @@ static json_t *json_baselines(const sereno_calibration_summary *s) {
     json_t *rows = json_array();
     for (int32_t i = 0; i < s->n_baselines; i++) {
         const sereno_baseline *b = &s->baselines[i];
-        json_array_append_new(rows, json_pack("{s:s, s:i, s:i, s:i, s:s, s:f, s:o}", "plan", plan_names[b->plan],
+        json_array_append_new(rows, json_pack("{s:s, s:i, s:i, s:i, s:s, s:f, s:o}", "plan", sereno_plan_name(b->plan),
                                               "batch", b->batch, "subgraph", b->subgraph, "of", b->n_subgraphs, "kind",
-                                              subgraph_names[b->kind], "us", (double)b->us, "slope",
+                                              sereno_subgraph_name(b->kind), "us", (double)b->us, "slope",
                                               json_slope((double)b->slope)));
     }
     return rows;
@@ -96,7 +96,7 @@ static void print_table(const calibrating *c, const sereno_calibration_summary *
         if (us > 0) snprintf(ms, sizeof ms, "%.2f", us / 1000);
         char felt[32] = "-";
         if (known) snprintf(felt, sizeof felt, "%.2f", share_of(slope, weight));
-        printf("%-7s %5d %10d %15s %6s\n", plan_names[first->plan], first->batch, first->n_subgraphs, ms, felt);
+        printf("%-7s %5d %10d %15s %6s\n", sereno_plan_name(first->plan), first->batch, first->n_subgraphs, ms, felt);
     }
     if (s->probe_ns > 0) printf("\nprobe: %.0f ns a load, slope %.2f\n", s->probe_ns, s->probe_slope);
     if (s->blind) {

@@ -11,18 +11,9 @@
 #include "interrupt.h"
 #include "number.h"
 #include "sereno/clock.h"
-#include "sereno/engine.h"
 #include "utf8.h"
 
 #define DEFAULT_MODEL "SmolLM2-135M-Instruct.Q4_1.gguf"
-
-const char *const plan_names[] = {
-    [SERENO_PLAN_DRAFT] = "draft", [SERENO_PLAN_VERIFY] = "verify", [SERENO_PLAN_PREFILL] = "prefill"};
-const char *const subgraph_names[] = {
-    [SERENO_SUBGRAPH_QKV] = "qkv",           [SERENO_SUBGRAPH_ATTENTION] = "attention",
-    [SERENO_SUBGRAPH_ATTN_OUT] = "attn_out", [SERENO_SUBGRAPH_GATE_UP] = "gate_up",
-    [SERENO_SUBGRAPH_DOWN] = "down",         [SERENO_SUBGRAPH_HEAD] = "head",
-};
 
 bool diagnostics_open(diagnostics *d, const common_options *common, const char *command) {
     *d = (diagnostics){stderr, common->verbose, command};

@@ -92,8 +92,6 @@ json_t *json_number(double value);
 json_t *json_float(float value);
 /* A seed, as text: JSON numbers do not hold 64 bits everywhere. */
 json_t *json_seed(uint64_t seed);
-/* Names of plans and of what subgraphs do, by sereno_plan_kind and sereno_subgraph_kind. */
-extern const char *const plan_names[], *const subgraph_names[];
 
 /* Prints and releases a document, in order of insertion. Does not return if there is none: an error is printed. */
 void print_json(json_t *document);
