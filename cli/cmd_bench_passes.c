@@ -144,7 +144,7 @@ static int measure(bench_command *b, const passes_arguments *a, sereno_model *mo
 static int run_bench(const command_line *cl, passes_arguments *a) {
     char path[4096];
     if (machine_check(cl, &a->machine)) return EXIT_USAGE;
-    if (!model_path(a->model, path, sizeof path)) return usage_error(cl, "the model's path is too long");
+    if (model_check(cl, a->model, path, sizeof path)) return EXIT_USAGE;
     bench_command b;
     sereno_model *model = NULL;
     if (!bench_begin(&b, &a->common, cl->command)) return EXIT_FAILED;

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "bench_command.h"
-#include "calibration_place.h"
+#include "calibration_store.h"
 #include "command.h"
 #include "cpu.h"
 #include "draft_options.h"
@@ -141,8 +141,10 @@ static int measure(calibrating *c) {
     int status = open_engines(c);
     if (!status) status = sereno_calibrate(c->engine, c->draft.engine, &o, &calibration, err);
     sereno_error not_kept = {0}; /* before Ctrl-C ends it at once */
-    if (!status)
-        calibration_keep(calibration, c->engine, c->draft.engine, o.for_threads, c->path, sizeof c->path, &not_kept);
+    if (!status) {
+        calibration_store_keep(NULL, calibration, c->engine, c->draft.engine, o.for_threads, c->path, sizeof c->path,
+                               &not_kept);
+    }
     int code = bench_measured(&c->bench, status);
     if (code) goto end;
     sereno_calibration_summary s = sereno_calibration_describe(calibration);
@@ -163,7 +165,7 @@ end:
 static int run_calibration(const command_line *cl, calibrate_arguments *a) {
     char path[PATH_SIZE];
     if (machine_check(cl, &a->machine) || draft_check(cl, &a->draft)) return EXIT_USAGE;
-    if (!model_path(a->model, path, sizeof path)) return usage_error(cl, "the model's path is too long");
+    if (model_check(cl, a->model, path, sizeof path)) return EXIT_USAGE;
     calibrating c = {.a = a};
     if (!bench_begin(&c.bench, &a->common, cl->command)) return EXIT_FAILED;
     int code = sereno_model_open(path, &c.model, &c.bench.err) ? fail_model(&c.bench.diag, a->model, &c.bench.err)

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "calibration_place.h"
+#include "calibration_store.h"
 #include "errors.h"
 #include "folder.h"
 #include "ini.h"
@@ -176,7 +176,7 @@ int governor_open_for(const governor_options *o, sereno_engine *target, sereno_e
                       sereno_error *err) {
     bool logs = out->trace.file.to || out->decisions.file.to;
     if (o->policy == SERENO_POLICY_THROUGHPUT && !logs) return SERENO_OK;
-    out->calibration = calibration_find(target, draft, &out->not_calibrated);
+    out->calibration = calibration_store_find(NULL, target, draft, &out->not_calibrated);
     int status = sereno_control_open(&out->control, target, draft, out->calibration, &o->params, err);
     /* A foreground that cooperates may come at any time; a system that lets none is no error. */
     if (!status && sereno_frame_hint_watch(NULL, &out->hint, &out->not_hinted) == SERENO_OK) {
