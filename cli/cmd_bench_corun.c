@@ -164,10 +164,8 @@ static void make_requests(corun_bench *c) {
 static int open_all(corun_bench *c) {
     const corun_arguments *a = c->a;
     sereno_error *err = &c->b.err;
-    if (!model_path(a->model, c->path, sizeof c->path)) {
-        return err_set(err, SERENO_ERR_INVALID, "the model's path is too long");
-    }
-    int status = find_foregrounds(c);
+    int status = model_path(a->model, c->path, sizeof c->path, err);
+    if (!status) status = find_foregrounds(c);
     if (!status) status = place(c);
     if (!status) status = sereno_model_open(c->path, &c->model, err);
     if (!status) status = prompts_read(a->prompts, a->raw, c->model, &c->prompts, err);

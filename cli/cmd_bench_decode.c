@@ -42,9 +42,8 @@ static int open_all(decode_bench *d) {
     const decode_arguments *a = d->a;
     sereno_error *err = &d->b.err;
     char path[4096];
-    if (!model_path(a->model, path, sizeof path))
-        return err_set(err, SERENO_ERR_INVALID, "the model's path is too long");
-    int status = sereno_model_open(path, &d->model, err);
+    int status = model_path(a->model, path, sizeof path, err);
+    if (!status) status = sereno_model_open(path, &d->model, err);
     if (!status) status = prompts_read(a->prompts, a->raw, d->model, &d->prompts, err);
     if (status) return status;
     sereno_engine_options e = bench_engine_options(&d->b, &a->machine, d->model);

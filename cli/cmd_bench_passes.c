@@ -37,11 +37,11 @@ static json_t *json_samples(const pass_times *t) {
 static json_t *json_row(const passes_row *row) {
     json_t *shares = json_object();
     for (int k = 0; k < PASSES_KINDS; k++) {
-        json_object_set_new(shares, subgraph_names[k], json_number(row->time_share[k]));
+        json_object_set_new(shares, sereno_subgraph_name((sereno_subgraph_kind)k), json_number(row->time_share[k]));
     }
     json_object_set_new(shares, "other", json_number(other_share(row)));
-    json_t *subgraph = json_pack("{s:s, s:i, s:i}", "kind", subgraph_names[row->subgraph_kind], "index", row->subgraph,
-                                 "of", row->n_subgraphs);
+    json_t *subgraph = json_pack("{s:s, s:i, s:i}", "kind", sereno_subgraph_name(row->subgraph_kind), "index",
+                                 row->subgraph, "of", row->n_subgraphs);
     return json_pack(
         "{s:i, s:f, s:f, s:o, s:f, s:f, s:f, s:f, s:o, s:o, s:o}", "batch", row->batch, "ms_p50", row->times.p50,
         "ms_p95", row->times.p95, "ratio", row->ratio > 0 ? json_real(row->ratio) : json_null(), "weights_gbs",
@@ -92,11 +92,11 @@ static void print_table(const passes_result *r, const passes_arguments *a, const
         if (row->ratio > 0) snprintf(ratio, sizeof ratio, "%.2f", row->ratio);
         printf("%5d %9.2f %9.2f %7s %13.1f %9.2f %8.0f%%   %.0f us, %s, %d of %d\n", row->batch, row->times.p50,
                row->times.p95, ratio, row->weights_gbs, row->limit_ms, 100 * row->share_of_limit,
-               row->subgraph_us_p95_max, subgraph_names[row->subgraph_kind], row->subgraph, row->n_subgraphs);
+               row->subgraph_us_p95_max, sereno_subgraph_name(row->subgraph_kind), row->subgraph, row->n_subgraphs);
     }
     printf("\ntime, %%  ");
     for (int k = 0; k < PASSES_KINDS; k++) {
-        printf(" %9s", subgraph_names[k]);
+        printf(" %9s", sereno_subgraph_name((sereno_subgraph_kind)k));
     }
     printf(" %9s\n", "other");
     for (int i = 0; i < r->n_rows; i++) {
@@ -144,7 +144,7 @@ static int measure(bench_command *b, const passes_arguments *a, sereno_model *mo
 static int run_bench(const command_line *cl, passes_arguments *a) {
     char path[4096];
     if (machine_check(cl, &a->machine)) return EXIT_USAGE;
-    if (!model_path(a->model, path, sizeof path)) return usage_error(cl, "the model's path is too long");
+    if (model_check(cl, a->model, path, sizeof path)) return EXIT_USAGE;
     bench_command b;
     sereno_model *model = NULL;
     if (!bench_begin(&b, &a->common, cl->command)) return EXIT_FAILED;

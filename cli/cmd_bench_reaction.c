@@ -5,7 +5,6 @@
 
 #include "bench_command.h"
 #include "bench_reaction.h"
-#include "calibration_place.h"
 #include "command.h"
 #include "cpu.h"
 #include "decode_strategies.h"
@@ -66,9 +65,8 @@ static int open_all(reaction_bench *r) {
     const reaction_arguments *a = r->a;
     sereno_error *err = &r->b.err;
     char path[4096];
-    if (!model_path(a->model, path, sizeof path))
-        return err_set(err, SERENO_ERR_INVALID, "the model's path is too long");
-    int status = sereno_model_open(path, &r->model, err);
+    int status = model_path(a->model, path, sizeof path, err);
+    if (!status) status = sereno_model_open(path, &r->model, err);
     if (!status) status = make_prompt(r);
     /* Before the engine makes this thread an idle one. */
     if (!status) status = toggler_open(a->foreground_cpu, &r->foreground, err);

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "bench_command.h"
-#include "calibration_place.h"
+#include "calibration_store.h"
 #include "command.h"
 #include "cpu.h"
 #include "draft_options.h"
@@ -52,9 +52,9 @@ static json_t *json_baselines(const sereno_calibration_summary *s) {
     json_t *rows = json_array();
     for (int32_t i = 0; i < s->n_baselines; i++) {
         const sereno_baseline *b = &s->baselines[i];
-        json_array_append_new(rows, json_pack("{s:s, s:i, s:i, s:i, s:s, s:f, s:o}", "plan", plan_names[b->plan],
+        json_array_append_new(rows, json_pack("{s:s, s:i, s:i, s:i, s:s, s:f, s:o}", "plan", sereno_plan_name(b->plan),
                                               "batch", b->batch, "subgraph", b->subgraph, "of", b->n_subgraphs, "kind",
-                                              subgraph_names[b->kind], "us", (double)b->us, "slope",
+                                              sereno_subgraph_name(b->kind), "us", (double)b->us, "slope",
                                               json_slope((double)b->slope)));
     }
     return rows;
@@ -96,7 +96,7 @@ static void print_table(const calibrating *c, const sereno_calibration_summary *
         if (us > 0) snprintf(ms, sizeof ms, "%.2f", us / 1000);
         char felt[32] = "-";
         if (known) snprintf(felt, sizeof felt, "%.2f", share_of(slope, weight));
-        printf("%-7s %5d %10d %15s %6s\n", plan_names[first->plan], first->batch, first->n_subgraphs, ms, felt);
+        printf("%-7s %5d %10d %15s %6s\n", sereno_plan_name(first->plan), first->batch, first->n_subgraphs, ms, felt);
     }
     if (s->probe_ns > 0) printf("\nprobe: %.0f ns a load, slope %.2f\n", s->probe_ns, s->probe_slope);
     if (s->blind) {
@@ -141,8 +141,10 @@ static int measure(calibrating *c) {
     int status = open_engines(c);
     if (!status) status = sereno_calibrate(c->engine, c->draft.engine, &o, &calibration, err);
     sereno_error not_kept = {0}; /* before Ctrl-C ends it at once */
-    if (!status)
-        calibration_keep(calibration, c->engine, c->draft.engine, o.for_threads, c->path, sizeof c->path, &not_kept);
+    if (!status) {
+        calibration_store_keep(NULL, calibration, c->engine, c->draft.engine, o.for_threads, c->path, sizeof c->path,
+                               &not_kept);
+    }
     int code = bench_measured(&c->bench, status);
     if (code) goto end;
     sereno_calibration_summary s = sereno_calibration_describe(calibration);
@@ -163,7 +165,7 @@ end:
 static int run_calibration(const command_line *cl, calibrate_arguments *a) {
     char path[PATH_SIZE];
     if (machine_check(cl, &a->machine) || draft_check(cl, &a->draft)) return EXIT_USAGE;
-    if (!model_path(a->model, path, sizeof path)) return usage_error(cl, "the model's path is too long");
+    if (model_check(cl, a->model, path, sizeof path)) return EXIT_USAGE;
     calibrating c = {.a = a};
     if (!bench_begin(&c.bench, &a->common, cl->command)) return EXIT_FAILED;
     int code = sereno_model_open(path, &c.model, &c.bench.err) ? fail_model(&c.bench.diag, a->model, &c.bench.err)

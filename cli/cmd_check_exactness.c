@@ -249,7 +249,7 @@ static int run_check(const command_line *cl, check_arguments *a) {
     char path[4096];
     if (machine_check(cl, &a->machine) || check_drafts(cl, a)) return EXIT_USAGE;
     if (a->trial_given && a->trials_given) return usage_error(cl, "--trial is one of them, so --trials says nothing");
-    if (!model_path(a->model, path, sizeof path)) return usage_error(cl, "the model's path is too long");
+    if (model_check(cl, a->model, path, sizeof path)) return EXIT_USAGE;
     if (!a->seed_given) a->seed = random_seed();
     bench_command b;
     opened *o = calloc(1, sizeof *o);

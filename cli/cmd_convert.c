@@ -142,7 +142,7 @@ int cmd_convert(int argc, char **argv) {
     if (n < 0) return n == PARSED_HELP ? 0 : EXIT_USAGE;
     if (c.type < 0) return usage_error(&cl, "--type is missing: f16, q8_0 or q4_0");
     if (!c.output || !*c.output) return usage_error(&cl, "-o is missing: the file to write");
-    if (!model_path(c.model, c.path, sizeof c.path)) return usage_error(&cl, "the model's path is too long");
+    if (model_check(&cl, c.model, c.path, sizeof c.path)) return EXIT_USAGE;
     if (!diagnostics_open(&c.diag, &c.common, cl.command)) return EXIT_FAILED;
     interrupt_handle(on_interrupt, &c);
     int code = convert(&c);

@@ -154,7 +154,7 @@ int cmd_inspect(int argc, char **argv) {
     if (argument && model_option) return usage_error(&cl, "the file is given twice");
     if (!argument) argument = model_option;
     char path[4096];
-    if (!model_path(argument, path, sizeof path)) return usage_error(&cl, "the model's path is too long");
+    if (model_check(&cl, argument, path, sizeof path)) return EXIT_USAGE;
     diagnostics diag;
     if (!diagnostics_open(&diag, &common, cl.command)) return EXIT_FAILED;
     sereno_error err = {0}, reason = {0};

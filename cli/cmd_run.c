@@ -5,7 +5,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "calibration_place.h"
 #include "command.h"
 #include "cpu.h"
 #include "draft_options.h"
@@ -139,8 +138,7 @@ static int load_draft(run *r) {
 static int load(run *r) {
     const run_options *o = r->options;
     char path[4096];
-    if (!model_path(o->model, path, sizeof path))
-        return fail(&r->diag, &(sereno_error){SERENO_ERR_INVALID, "the model's path is too long"});
+    if (model_path(o->model, path, sizeof path, &r->err)) return fail(&r->diag, &r->err);
     uint64_t start = sereno_now_ns(sereno_clock_system());
     int status = sereno_model_open(path, &r->model, &r->err);
     if (status) return fail_model(&r->diag, o->model, &r->err);

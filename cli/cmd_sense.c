@@ -6,7 +6,6 @@
 
 #include "bench_command.h"
 #include "bench_sense.h"
-#include "calibration_place.h"
 #include "command.h"
 #include "draft_options.h"
 #include "errors.h"
@@ -222,7 +221,7 @@ static int run_sensing(const command_line *cl, sense_arguments *a) {
         return usage_error(cl, "--foreground-cpu needs a foreground, --foreground none is without");
     }
     if (a->record && !*a->record) return usage_error(cl, "--record needs the name of a file");
-    if (!model_path(a->model, path, sizeof path)) return usage_error(cl, "the model's path is too long");
+    if (model_check(cl, a->model, path, sizeof path)) return EXIT_USAGE;
     sensing s = {.a = a};
     if (!bench_begin(&s.bench, &a->common, cl->command)) return EXIT_FAILED;
     int code = sereno_model_open(path, &s.model, &s.bench.err) ? fail_model(&s.bench.diag, a->model, &s.bench.err)

@@ -69,7 +69,7 @@ int cmd_tokenize(int argc, char **argv) {
     if (n < 0) return n == PARSED_HELP ? 0 : EXIT_USAGE;
     if ((argument != NULL) == (file != NULL)) return usage_error(&cl, "give either a text or -f FILE");
     char path[4096];
-    if (!model_path(model_option, path, sizeof path)) return usage_error(&cl, "the model's path is too long");
+    if (model_check(&cl, model_option, path, sizeof path)) return EXIT_USAGE;
     diagnostics diag;
     if (!diagnostics_open(&diag, &common, cl.command)) return EXIT_FAILED;
     sereno_error err = {0};

@@ -1,15 +1,9 @@
 #include "governor_options.h"
 
-#include <assert.h>
-#include <math.h>
 #include <string.h>
 
-#include "calibration_place.h"
-#include "errors.h"
-#include "folder.h"
-#include "ini.h"
+#include "calibration_store.h"
 #include "number.h"
-#include "output_file.h"
 
 const char *const policy_names[] = {"throughput", "balanced", "ui-first", NULL};
 
@@ -46,120 +40,24 @@ bool governor_help(const governor_options *o) {
 
 /* ---- Checking ---- */
 
-static double *value_of(sereno_governor_params *params, const sereno_governor_key *key) {
-    return (double *)(void *)((char *)params + key->offset);
-}
-
-/* Settings that were given, before it is known to which policy. */
-typedef struct given_settings {
-    sereno_governor_params params; /* those of `set` count */
-    bool set[GOVERNOR_KEYS_MAX];
-} given_settings;
-
-static int give(given_settings *g, const char *key, const char *value, sereno_error *err) {
-    int status = sereno_governor_set(&g->params, key, value, err);
-    const sereno_governor_key *keys = sereno_governor_keys();
-    for (int i = 0; !status && keys[i].name; i++) {
-        assert(i < GOVERNOR_KEYS_MAX);
-        if (strcmp(keys[i].name, key) == 0) g->set[i] = true;
-    }
-    return status;
-}
-
-/* ---- Configuration ---- */
-
-typedef struct configuration {
-    given_settings settings;
-    int32_t policy; /* -1: not given */
-    int policy_line, line_of[GOVERNOR_KEYS_MAX];
-} configuration;
-
-static int on_section(void *ctx, const char *name, sereno_error *err) {
-    (void)ctx;
-    if (strcmp(name, "governor") == 0) return SERENO_OK;
-    return err_set(err, SERENO_ERR_FORMAT, "there is no section [%s]; there is governor", name);
-}
-
-static int set_policy(configuration *c, const char *value, sereno_error *err) {
-    char known[128] = "";
-    for (int32_t i = 0; policy_names[i]; i++) {
-        if (strcmp(policy_names[i], value) == 0) {
-            c->policy = i;
-            return SERENO_OK;
-        }
-        err_list(known, sizeof known, policy_names[i]);
-    }
-    return err_set(err, SERENO_ERR_FORMAT, "policy is '%s'; it can be %s", value, known);
-}
-
-static int on_key(void *ctx, const char *section, const char *key, const char *value, int line, sereno_error *err) {
-    (void)section;
-    configuration *c = ctx;
-    assert(c);
-    bool is_policy = strcmp(key, "policy") == 0;
-    int *line_of = is_policy ? &c->policy_line : NULL;
-    const sereno_governor_key *keys = sereno_governor_keys();
-    for (int i = 0; !line_of && keys[i].name; i++) {
-        if (strcmp(keys[i].name, key) == 0) line_of = &c->line_of[i];
-    }
-    if (line_of && *line_of) {
-        return err_set(err, SERENO_ERR_FORMAT, "'%s' was given in line %d already", key, *line_of);
-    }
-    if (line_of) *line_of = line;
-    return is_policy ? set_policy(c, value, err) : give(&c->settings, key, value, err);
-}
-
-/* The file asked for, or the one at the default place if there is one. */
-static int read_configuration(const char *given, configuration *c, sereno_error *err) {
-    char place[4096];
-    const char *path = given;
-    if (!path && folder_config("sereno.ini", place, sizeof place) && path_exists(place)) path = place;
-    if (!path) return SERENO_OK;
-    sereno_text text = {0};
-    int status = read_text(path, &text, err);
-    if (!status) {
-        sereno_error inner = {0};
-        status = ini_parse(text.data, text.size, &(ini_reader){on_section, on_key, c}, &inner);
-        if (status) status = err_set(err, SERENO_ERR_FORMAT, "configuration '%s', %s", path, inner.message);
-    }
-    sereno_text_free(&text);
-    return status;
-}
-
-/* ---- Both together ---- */
-
-static void apply(governor_options *o, const given_settings *from) {
-    const sereno_governor_key *keys = sereno_governor_keys();
-    sereno_governor_params params = from->params;
-    for (int i = 0; keys[i].name; i++) {
-        if (!from->set[i]) continue;
-        *value_of(&o->params, &keys[i]) = *value_of(&params, &keys[i]);
-        o->set[i] = true;
-    }
-}
-
 int governor_check(const command_line *cl, const diagnostics *diag, governor_options *o) {
     sereno_error err = {0};
-    given_settings here = {.params = sereno_governor_defaults(SERENO_POLICY_BALANCED)};
-    configuration file = {.settings = here, .policy = -1};
+    sereno_configuration *c = &o->configuration;
+    *c = sereno_configuration_defaults();
+    c->policy = (sereno_policy)o->policy;
+    c->policy_given = o->policy_given;
     for (int i = 0; i < o->settings.n; i++) {
-        const char *item = o->settings.items[i], *equals = strchr(item, '=');
-        char key[64];
-        if (!equals || equals == item || (size_t)(equals - item) >= sizeof key) {
-            return usage_error(cl, "--gov is '%s'; KEY=VALUE is needed, and --gov help lists the keys", item);
+        const char *item = o->settings.items[i];
+        if (sereno_configuration_set(c, item, &err) != 0) {
+            return usage_error(cl, "--gov %s: %s; --gov help lists the keys", item, err.message);
         }
-        snprintf(key, sizeof key, "%.*s", (int)(equals - item), item);
-        if (give(&here, key, equals + 1, &err) != 0) return usage_error(cl, "--gov %s: %s", item, err.message);
     }
     if (o->trace && o->decisions && strcmp(o->trace, o->decisions) == 0) {
         return usage_error(cl, "--trace and --decisions are both '%s'; each needs a file of its own", o->trace);
     }
-    if (read_configuration(o->config, &file, &err) != 0) return fail(diag, &err);
-    if (!o->policy_given && file.policy >= 0) o->policy = file.policy;
-    o->params = sereno_governor_defaults((sereno_policy)o->policy);
-    apply(o, &file.settings);
-    apply(o, &here);
-    if (sereno_governor_check(&o->params, &err) != 0) return usage_error(cl, "%s", err.message);
+    if (sereno_configuration_read(c, o->config, &err) != 0) return fail(diag, &err);
+    if (sereno_configuration_params(c, &o->params, &err) != 0) return usage_error(cl, "%s", err.message);
+    o->policy = (int32_t)c->policy;
     return 0;
 }
 
@@ -183,7 +81,7 @@ int governor_open_for(const governor_options *o, sereno_engine *target, sereno_e
                       sereno_error *err) {
     bool logs = out->trace.file.to || out->decisions.file.to;
     if (o->policy == SERENO_POLICY_THROUGHPUT && !logs) return SERENO_OK;
-    out->calibration = calibration_find(target, draft, &out->not_calibrated);
+    out->calibration = calibration_store_find(NULL, target, draft, &out->not_calibrated);
     int status = sereno_control_open(&out->control, target, draft, out->calibration, &o->params, err);
     /* A foreground that cooperates may come at any time; a system that lets none is no error. */
     if (!status && sereno_frame_hint_watch(NULL, &out->hint, &out->not_hinted) == SERENO_OK) {
@@ -266,9 +164,10 @@ json_t *json_governor(const governor_options *o, const opened_governor *g) {
 json_t *json_governor_settings(const governor_options *o) {
     json_t *settings = json_object();
     const sereno_governor_key *keys = sereno_governor_keys();
-    sereno_governor_params params = o->params;
     for (int i = 0; keys[i].name; i++) {
-        if (o->set[i]) json_object_set_new(settings, keys[i].name, json_real(*value_of(&params, &keys[i])));
+        double value;
+        memcpy(&value, (const char *)&o->params + keys[i].offset, sizeof value);
+        if (o->configuration.set[i]) json_object_set_new(settings, keys[i].name, json_real(value));
     }
     return settings;
 }

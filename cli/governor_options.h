@@ -7,12 +7,11 @@
 #include "decisions.h"
 #include "draft_options.h"
 #include "options.h"
+#include "sereno/configuration.h"
 #include "sereno/governing.h"
 #include "sereno/sensor.h"
 #include "support.h"
 #include "trace.h"
-
-enum { GOVERNOR_KEYS_MAX = 64 };
 
 typedef struct governor_options {
     int32_t policy; /* a sereno_policy; of the command line until governor_check */
@@ -20,8 +19,8 @@ typedef struct governor_options {
     option_list settings; /* KEY=VALUE each */
     const char *config, *trace, *decisions;
     /* What governor_check makes of them. */
+    sereno_configuration configuration;
     sereno_governor_params params;
-    bool set[GOVERNOR_KEYS_MAX]; /* by row of sereno_governor_keys: whether it was given, in a file or here */
 } governor_options;
 
 extern const char *const policy_names[]; /* by sereno_policy, NULL-terminated */

@@ -2,11 +2,9 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "cpu.h"
-#include "folder.h"
-#include "hash.h"
+#include "places.h"
 #include "process.h"
 #include "procfs.h"
 #include "thread.h"
@@ -15,18 +13,6 @@ const char *const sched_names[] = {"idle", "batch", "normal", NULL};
 
 const char *const activation_names[] = {"auto", "8", "16", NULL};
 static const int32_t activation_bits[] = {0, 8, 16};
-
-/* The cache may be shared by machines; timings are not. False: there is no place for them. */
-static bool find_timing_folder(char *out, size_t size) {
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    bool given = cache && *cache;
-    if (!given && (!home || !*home)) return false;
-    char cpu[128];
-    cpu_name(cpu, sizeof cpu);
-    int length = snprintf(out, size, "%s%s/sereno/timing-%08x", given ? cache : home, given ? "" : "/.cache",
-                          (uint32_t)hash_bytes(cpu, strlen(cpu)));
-    return length > 0 && (size_t)length < size && folder_make(out);
-}
 
 machine_options machine_defaults(void) {
     machine_options m = {.n_threads = cpu_count() > 1 ? cpu_count() - 1 : 1, .sched = SERENO_SCHED_IDLE};
@@ -58,7 +44,7 @@ static bool parse_cpus(const char *text, int *out, int *n) {
 }
 
 int machine_check(const command_line *cl, machine_options *m) {
-    if (!find_timing_folder(m->timing_folder, sizeof m->timing_folder)) m->timing_folder[0] = '\0';
+    if (!places_timing(NULL, m->timing_folder, sizeof m->timing_folder)) m->timing_folder[0] = '\0';
     if (!m->cpus || parse_cpus(m->cpus, m->cpu_list, &m->n_cpus)) return 0;
     return usage_error(cl, "--cpu is '%s'; a list of at most %d cores like 0,2-3 is needed", m->cpus, CPUS_MAX);
 }

@@ -7,22 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "calibration_store.h"
 #include "errors.h"
 #include "interrupt.h"
 #include "number.h"
 #include "sereno/clock.h"
-#include "sereno/engine.h"
 #include "utf8.h"
-
-#define DEFAULT_MODEL "SmolLM2-135M-Instruct.Q4_1.gguf"
-
-const char *const plan_names[] = {
-    [SERENO_PLAN_DRAFT] = "draft", [SERENO_PLAN_VERIFY] = "verify", [SERENO_PLAN_PREFILL] = "prefill"};
-const char *const subgraph_names[] = {
-    [SERENO_SUBGRAPH_QKV] = "qkv",           [SERENO_SUBGRAPH_ATTENTION] = "attention",
-    [SERENO_SUBGRAPH_ATTN_OUT] = "attn_out", [SERENO_SUBGRAPH_GATE_UP] = "gate_up",
-    [SERENO_SUBGRAPH_DOWN] = "down",         [SERENO_SUBGRAPH_HEAD] = "head",
-};
 
 bool diagnostics_open(diagnostics *d, const common_options *common, const char *command) {
     *d = (diagnostics){stderr, common->verbose, command};
@@ -64,6 +54,18 @@ int fail(const diagnostics *d, const sereno_error *err) {
     return err->code == SERENO_ERR_INVALID ? EXIT_USAGE : EXIT_FAILED;
 }
 
+void calibration_warn(const diagnostics *diag, const sereno_error *err) {
+    if (err->code) warn(diag, "the calibration kept is not used, 'sereno calibrate' makes another: %s", err->message);
+}
+
+sereno_calibration *calibration_find_or_warn(const diagnostics *diag, const sereno_engine *target,
+                                             const sereno_engine *draft) {
+    sereno_error err;
+    sereno_calibration *c = calibration_store_find(NULL, target, draft, &err);
+    calibration_warn(diag, &err);
+    return c;
+}
+
 void progress_begin(progress_bar *p, const char *label, bool enabled) {
     *p = (progress_bar){.label = label, .enabled = enabled && terminal_is(2)};
     p->start_ns = p->drawn_ns = sereno_now_ns(sereno_clock_system());
@@ -94,14 +96,15 @@ void progress_end(progress_bar *p) {
     p->visible = false;
 }
 
-bool model_path(const char *option, char *out, size_t size) {
-    const char *path = option ? option : getenv("SERENO_MODEL");
-    const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
-    int n;
-    if (path && *path) n = snprintf(out, size, "%s", path);
-    else if (data && *data) n = snprintf(out, size, "%s/sereno/models/%s", data, DEFAULT_MODEL);
-    else n = snprintf(out, size, "%s/.local/share/sereno/models/%s", home ? home : "", DEFAULT_MODEL);
-    return n >= 0 && (size_t)n < size;
+int model_path(const char *option, char *out, size_t size, sereno_error *err) {
+    if (!option || !*option) return sereno_default_model_path(out, size, err);
+    int n = snprintf(out, size, "%s", option);
+    return n >= 0 && (size_t)n < size ? SERENO_OK : err_set(err, SERENO_ERR_INVALID, "the model's path is too long");
+}
+
+int model_check(const command_line *cl, const char *option, char *out, size_t size) {
+    sereno_error err;
+    return model_path(option, out, size, &err) ? usage_error(cl, "%s", err.message) : 0;
 }
 
 int fail_model(const diagnostics *d, const char *option, const sereno_error *err) {

@@ -11,6 +11,7 @@
 #include "options.h"
 #include "sereno/chat.h"
 #include "sereno/error.h"
+#include "sereno/sensor.h"
 #include "sereno/text.h"
 
 enum { SCHEMA_VERSION = 1 };
@@ -47,6 +48,12 @@ void note(const diagnostics *d, const char *format, ...) __attribute__((format(p
 /* Prints an error and returns the exit code for it. */
 int fail(const diagnostics *d, const sereno_error *err);
 
+/* The calibration kept for these engines (calibration_store.h), or NULL; one that cannot be used is a warning. */
+sereno_calibration *calibration_find_or_warn(const diagnostics *diag, const sereno_engine *target,
+                                             const sereno_engine *draft);
+/* That warning, if there is an error. */
+void calibration_warn(const diagnostics *diag, const sereno_error *err);
+
 /* A progress bar on stderr, drawn only on a terminal and only once the work takes longer than an eye blink. */
 typedef struct progress_bar {
     const char *label;
@@ -67,8 +74,10 @@ void progress_end(progress_bar *p);
 int append_user_turn(const sereno_tokenizer *tokenizer, const sereno_chat_template *chat, const char *system,
                      const char *text, size_t size, sereno_tokens *history, sereno_error *err);
 
-/* Path of the model to use: the option, else $SERENO_MODEL, else the default model's place. False: too long. */
-bool model_path(const char *option, char *out, size_t size);
+/* Path of the model to use: the option, else the default one's. SERENO_ERR_INVALID: as sereno_default_model_path. */
+int model_path(const char *option, char *out, size_t size, sereno_error *err);
+/* The same: 0, or EXIT_USAGE after an error was printed. */
+int model_check(const command_line *cl, const char *option, char *out, size_t size);
 /* As fail, for an error of opening the model: where the default one is missing, says how to get it. */
 int fail_model(const diagnostics *d, const char *option, const sereno_error *err);
 
@@ -92,8 +101,6 @@ json_t *json_number(double value);
 json_t *json_float(float value);
 /* A seed, as text: JSON numbers do not hold 64 bits everywhere. */
 json_t *json_seed(uint64_t seed);
-/* Names of plans and of what subgraphs do, by sereno_plan_kind and sereno_subgraph_kind. */
-extern const char *const plan_names[], *const subgraph_names[];
 
 /* Prints and releases a document, in order of insertion. Does not return if there is none: an error is printed. */
 void print_json(json_t *document);

@@ -381,6 +381,29 @@ def foreground_seeds():
     }
 
 
+def configuration_seeds():
+    return {
+        "whole": "# mine\n[governor]\npolicy = ui-first\nkp = 3\n; and\nki=4\n",
+        "policies": "[governor]\npolicy = throughput\n",
+        "given": "[governor]\nmin_tok_s = 5\npolicy = balanced\nburst_off = 2\n",
+        "burst": "[governor]\nburst_on = 0\nburst_off = -1\n",
+        "whole-number": "[governor]\nburst_up = 1.5\n",
+        "policy-unknown": "[governor]\npolicy = fast\n",
+        "policy-twice": "[governor]\npolicy = balanced\npolicy = balanced\n",
+        "key-twice": "[governor]\nkp = 1\nkp = 1\n",
+        "key-unknown": "[governor]\nkq\x1b[31m = 1\n",
+        "key-outside": "kp = 1\n",
+        "key-empty": "[governor]\n= 1\n",
+        "value-empty": "[governor]\nkp =\n",
+        "value-nan": "[governor]\nkp = nan\n",
+        "value-large": "[governor]\nfast_us = 1e999\n",
+        "section-unknown": "[server]\nport = 1\n",
+        "line-long": "[governor]\n" + "x" * 600,
+        "zero-byte": b"[governor]\nkp = 1\0\n",
+        "nothing": "",
+    }
+
+
 def calibration_seeds():
     head = "sereno-calibration 2\nweights 1 vocabulary 7 isa none threads 1\n"
     return {
@@ -480,6 +503,7 @@ def main():
     for target, seeds in (("fuzz_gguf", gguf_seeds()), ("fuzz_tokenizer", tokenizer_seeds()),
                            ("fuzz_procfs", procfs_seeds()), ("fuzz_sse", sse_seeds()),
                            ("fuzz_foreground", foreground_seeds()), ("fuzz_sensors", sensor_seeds()),
+                           ("fuzz_configuration", configuration_seeds()),
                            ("fuzz_calibration", calibration_seeds()), ("fuzz_governor", governor_seeds()),
                            ("fuzz_recording", recording_seeds())):
         folder = CORPUS / target

@@ -44,6 +44,9 @@ typedef enum sereno_subgraph_kind {
     SERENO_SUBGRAPH_HEAD,
 } sereno_subgraph_kind;
 
+/* Name of what a subgraph does ("attn_out"); "?" for what is none. Static. */
+SERENO_API const char *sereno_subgraph_name(sereno_subgraph_kind kind);
+
 enum {
     SERENO_THREADS_MAX = 64,
     SERENO_SEQUENCES_MAX = 64,

@@ -5,6 +5,7 @@
 #ifndef SERENO_MODEL_H
 #define SERENO_MODEL_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "sereno/error.h"
@@ -27,6 +28,14 @@ typedef struct sereno_model_info {
     uint64_t n_parameters;
     uint64_t weight_bytes; /* of the tensors in the file */
 } sereno_model_info;
+
+/*
+ * The model that is taken where none is named: $SERENO_MODEL, else
+ * ${XDG_DATA_HOME:-~/.local/share}/sereno/models/SmolLM2-135M-Instruct.Q4_1.gguf, whether it is there or not. `size`:
+ * bytes of `out`, which on failure holds nothing of use. SERENO_ERR_INVALID: it is too long, or there is no home.
+ * Thread: any, as long as none changes the environment.
+ */
+SERENO_API int sereno_default_model_path(char *out, size_t size, sereno_error *err);
 
 /*
  * Reads the file's keys and checks everything that later parts rely on; no weight is read yet, and the file is kept

@@ -18,6 +18,9 @@ typedef enum sereno_plan_kind {
     SERENO_PLAN_PREFILL, /* a prompt, in larger batches */
 } sereno_plan_kind;
 
+/* Name of a plan ("draft"); "?" for what is none. Static. */
+SERENO_API const char *sereno_plan_name(sereno_plan_kind plan);
+
 enum {
     SERENO_VERIFY_BATCH_MAX = 32,   /* tokens of a DRAFT or VERIFY pass */
     SERENO_PREFILL_BATCH_MAX = 128, /* tokens of a PREFILL pass */

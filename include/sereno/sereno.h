@@ -6,6 +6,7 @@
 #include "sereno/cancel.h"
 #include "sereno/chat.h"
 #include "sereno/clock.h"
+#include "sereno/configuration.h"
 #include "sereno/engine.h"
 #include "sereno/error.h"
 #include "sereno/experimental.h"

@@ -7,6 +7,11 @@
 
 const int32_t plan_batches[PLAN_BATCHES] = {1, 2, 4, 8, 16, 32, 64, SERENO_PREFILL_BATCH_MAX};
 
+const char *sereno_subgraph_name(sereno_subgraph_kind kind) {
+    static const char *const names[] = {"qkv", "attention", "attn_out", "gate_up", "down", "head"};
+    return kind >= 0 && kind <= SERENO_SUBGRAPH_HEAD ? names[kind] : "?";
+}
+
 enum { CONTEXT_MIN = 256, CONTEXT_STEP = 4, UNITS_PER_THREAD = 2 };
 
 /*

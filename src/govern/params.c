@@ -122,6 +122,11 @@ int sereno_governor_check(const sereno_governor_params *params, sereno_error *er
     return SERENO_OK;
 }
 
+const char *sereno_plan_name(sereno_plan_kind plan) {
+    static const char *const names[] = {"draft", "verify", "prefill"};
+    return plan >= 0 && plan <= SERENO_PLAN_PREFILL ? names[plan] : "?";
+}
+
 const char *sereno_policy_name(sereno_policy policy) {
     static const char *const names[] = {"throughput", "balanced", "ui-first"};
     return policy >= 0 && policy < SERENO_POLICIES ? names[policy] : "?";

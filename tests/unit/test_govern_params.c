@@ -146,6 +146,13 @@ static void test_names(void **state) {
     for (int i = 0; i < SERENO_MODES; i++) assert_string_not_equal(sereno_mode_name((sereno_mode)i), "?");
     for (int i = 0; i < SERENO_EVENT_KINDS; i++) assert_string_not_equal(sereno_event_name((sereno_event_kind)i), "?");
     for (int i = 0; i < SERENO_POLICIES; i++) assert_string_not_equal(sereno_policy_name((sereno_policy)i), "?");
+    for (int i = 0; i <= SERENO_PLAN_PREFILL; i++) assert_string_not_equal(sereno_plan_name((sereno_plan_kind)i), "?");
+    for (int i = 0; i <= SERENO_SUBGRAPH_HEAD; i++) {
+        assert_string_not_equal(sereno_subgraph_name((sereno_subgraph_kind)i), "?");
+    }
+    assert_string_equal(sereno_plan_name(SERENO_PLAN_PREFILL + 1), "?");
+    assert_string_equal(sereno_plan_name((sereno_plan_kind)-1), "?");
+    assert_string_equal(sereno_subgraph_name(SERENO_SUBGRAPH_HEAD + 1), "?");
     assert_string_equal(sereno_mode_name(SERENO_MODES), "?");
     assert_string_equal(sereno_event_name(SERENO_EVENT_KINDS), "?");
     assert_string_equal(sereno_policy_name(SERENO_POLICIES), "?");

@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../support/support.h" /* the program has one of that name, too */
 #include "decisions.h"
 #include "number.h"
+#include "support.h"
 #include "trace.h"
 
 /* A run on a clock of its own: what a control would tell whoever logs. */

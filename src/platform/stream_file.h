@@ -1,7 +1,7 @@
 /* A file that is written as things happen, with a buffer so large that the thread that computes seldom waits for the
  * system. Thread: one at a time. */
-#ifndef CLI_STREAM_FILE_H
-#define CLI_STREAM_FILE_H
+#ifndef PLATFORM_STREAM_FILE_H
+#define PLATFORM_STREAM_FILE_H
 
 #include <stdio.h>
 

@@ -4,7 +4,6 @@
 #include <math.h>
 
 #include "number.h"
-#include "support.h"
 
 /* Tracks are threads of one process, in this order. */
 typedef enum track {
@@ -69,7 +68,7 @@ static void end_pass(trace *t) {
     if (!t->in_pass) return;
     t->in_pass = false;
     begin_slice(t, TRACK_DRAFT + (int)t->plan, t->pass_ns, t->pass_end_ns);
-    fprintf(t->file.to, ",\"name\":\"%s %d\"%s}", plan_names[t->plan], (int)t->batch,
+    fprintf(t->file.to, ",\"name\":\"%s %d\"%s}", sereno_plan_name(t->plan), (int)t->batch,
             t->abandoned ? ",\"args\":{\"abandoned\":true}" : "");
 }
 
@@ -100,7 +99,7 @@ static void add_boundary(trace *t, const sereno_boundary *b) {
             t->batch = b->batch;
             t->pass_ns = ended_ns - b->wall_ns;
         }
-        add_slice(t, TRACK_SUBGRAPHS, subgraph_names[b->kind], ended_ns - b->wall_ns, ended_ns);
+        add_slice(t, TRACK_SUBGRAPHS, sereno_subgraph_name(b->kind), ended_ns - b->wall_ns, ended_ns);
     }
     t->pass_end_ns = b->now_ns;
 }

@@ -5,8 +5,8 @@
  * It is written as things happen, about a hundred bytes a subgraph. Times are microseconds since the first event.
  * Thread: one at a time. Source: "Trace Event Format", Google.
  */
-#ifndef CLI_TRACE_H
-#define CLI_TRACE_H
+#ifndef SESSION_TRACE_H
+#define SESSION_TRACE_H
 
 #include <stdbool.h>
 

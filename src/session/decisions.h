@@ -7,8 +7,8 @@
  * digits; ` abandon` and ` hold` at the end where that was decided. A boundary that decides what was decided before,
  * but for the score, has no line: thousands a second would say nothing. Thread: one at a time.
  */
-#ifndef CLI_DECISIONS_H
-#define CLI_DECISIONS_H
+#ifndef SESSION_DECISIONS_H
+#define SESSION_DECISIONS_H
 
 #include <stdbool.h>
 

@@ -1,0 +1,59 @@
+/*
+ * Policy and settings of the governor as people give them: by name, as KEY=VALUE, and in a configuration file:
+ *
+ *     [governor]
+ *     policy = ui-first
+ *     kp = 2
+ *
+ * What was given already goes before what a file says: a program gives what its command line has, and then reads files,
+ * the user's own last. Defaults are those of the policy that comes of it all.
+ *
+ * Plain values: copy them freely. Thread: any, one at a time a configuration.
+ */
+#ifndef SERENO_CONFIGURATION_H
+#define SERENO_CONFIGURATION_H
+
+#include <stdbool.h>
+
+#include "sereno/governor.h"
+
+SERENO_BEGIN
+
+enum {
+    SERENO_CONFIGURATION_KEYS_MAX = 64,
+    SERENO_CONFIGURATION_BYTES_MAX = 1 << 20, /* of a file */
+};
+
+typedef struct sereno_configuration {
+    sereno_policy policy;
+    bool policy_given;
+    sereno_governor_params params_given;     /* those of `set` count */
+    bool set[SERENO_CONFIGURATION_KEYS_MAX]; /* by row of sereno_governor_keys: whether it was given */
+} sereno_configuration;
+
+/* Policy balanced, nothing given. */
+SERENO_API sereno_configuration sereno_configuration_defaults(void);
+
+/* Gives a policy by name, or a setting as KEY=VALUE without blanks around the =; the last one of a kind counts.
+ * SERENO_ERR_INVALID: there is none of this name (all are named), or the value is none or out of range (which is
+ * named); nothing has changed then. */
+SERENO_API int sereno_configuration_set_policy(sereno_configuration *c, const char *name, sereno_error *err);
+SERENO_API int sereno_configuration_set(sereno_configuration *c, const char *key_value, sereno_error *err);
+
+/*
+ * Takes from a file what was not given yet; that counts as given then. path NULL: the user's own file,
+ * ${XDG_CONFIG_HOME:-~/.config}/sereno/sereno.ini, if there is one. SERENO_ERR_IO: it cannot be read.
+ * SERENO_ERR_FORMAT names the file and the line: it is not of this form, has another section, an unknown key or value,
+ * or one key twice; or it is larger than SERENO_CONFIGURATION_BYTES_MAX. SERENO_ERR_NO_MEMORY. On failure nothing has
+ * changed.
+ */
+SERENO_API int sereno_configuration_read(sereno_configuration *c, const char *path, sereno_error *err);
+
+/* Settings for a governor: the policy's, with what was given. SERENO_ERR_INVALID: they contradict each other; *out is
+ * of no use then. */
+SERENO_API int sereno_configuration_params(const sereno_configuration *c, sereno_governor_params *out,
+                                           sereno_error *err);
+
+SERENO_END
+
+#endif
