@@ -6,18 +6,13 @@
 #include <time.h>
 
 #include "command.h"
-#include "cpu.h"
-#include "draft_options.h"
-#include "errors.h"
-#include "generator.h"
-#include "governor_options.h"
 #include "interrupt.h"
 #include "line_reader.h"
-#include "machine_options.h"
 #include "process.h"
 #include "procfs.h"
 #include "sampler_options.h"
 #include "sereno/sereno.h"
+#include "session_options.h"
 #include "support.h"
 
 enum { LONG_PREFILL_TOKENS = 256, GRACE_MS = 20 };
@@ -41,18 +36,10 @@ typedef struct run {
     const run_options *options;
     diagnostics diag;
     sereno_error err;
-    sereno_model *model;
-    const sereno_tokenizer *tokenizer;
-    sereno_engine *engine;
-    opened_draft draft;
-    opened_governor governor;
-    generator *generator;
-    sereno_chat_template chat;
-    bool chats; /* text is wrapped as a chat */
+    sereno_session *session;
+    const sereno_session_info *info; /* of it */
     sereno_text prompt;
-    sereno_tokens history; /* all tokens so far: what the next answer follows */
     progress_bar bar;
-    double load_ms;
     sereno_cancel cancel;
     bool interrupted; /* a signal ended the last answer */
     int output_lost;  /* errno: standard output takes no more, so nobody would read on; 0: it does */
@@ -96,8 +83,9 @@ static bool is_cancelled(const run *r) {
     return sereno_cancel_requested(&r->cancel);
 }
 
-static bool on_load(void *ctx, uint64_t done, uint64_t total) {
+static bool on_load(void *ctx, const char *what, uint64_t done, uint64_t total) {
     run *r = ctx;
+    if (r->bar.label != what) progress_begin(&r->bar, what, !r->options->common.json);
     progress_update(&r->bar, done, total);
     return !is_cancelled(r);
 }
@@ -107,74 +95,46 @@ static void on_prefill(void *ctx, int32_t done, int32_t total) {
     if (total >= LONG_PREFILL_TOKENS) progress_update(&r->bar, (uint64_t)done, (uint64_t)total);
 }
 
-static void choose_chat(run *r) {
-    r->chat = sereno_model_chat(r->model);
-    r->chats = !r->options->raw && r->chat.kind != SERENO_CHAT_NONE;
-    if (r->chats && r->chat.kind == SERENO_CHAT_UNKNOWN) {
+static void warn_of_chat(const run *r) {
+    bool raw = r->options->raw;
+    sereno_chat_kind kind = r->info->chat.kind;
+    if (!raw && kind == SERENO_CHAT_UNKNOWN) {
         warn(&r->diag, "the model's chat template is not one that we know; ChatML is used instead. If the answers look "
                        "wrong, write the prompt out in the model's format and give it with --raw");
     }
-    if (!r->chats && r->options->system) {
+    if (!raw && kind == SERENO_CHAT_NONE && r->options->system) {
         warn(&r->diag, "the model has no chat template, so --system is ignored");
     }
 }
 
-static int load_draft(run *r) {
-    const draft_options *o = &r->options->draft;
-    progress_begin(&r->bar, "loading the draft", !r->options->common.json);
-    int status = draft_open_for(o, machine_timing_folder(&r->options->machine), r->engine, r->model, on_load, r,
-                                &r->draft, &r->err);
-    progress_end(&r->bar);
-    if (status == SERENO_ERR_ABANDONED) return interrupt_exit_code();
-    const sereno_speculation *speculation = r->draft.plain ? NULL : &r->draft.speculation;
-    if (!status) status = generator_open(r->engine, r->tokenizer, speculation, &r->generator, &r->err);
-    if (status) return fail(&r->diag, &r->err);
-    if (o->strategy == STRATEGY_PLAIN && o->draft_given)
-        warn(&r->diag, "--strategy plain takes no --draft: it is ignored");
-    if (r->draft.fallback) warn(&r->diag, "n-grams take the place of %s: %s", o->draft, r->draft.fallback);
-    return 0;
-}
-
 static int load(run *r) {
     const run_options *o = r->options;
-    char path[4096];
-    if (model_path(o->model, path, sizeof path, &r->err)) return fail(&r->diag, &r->err);
-    uint64_t start = sereno_now_ns(sereno_clock_system());
-    int status = sereno_model_open(path, &r->model, &r->err);
-    if (status) return fail_model(&r->diag, o->model, &r->err);
-    uint32_t n_ctx_max = sereno_model_describe(r->model)->n_ctx_train;
-    if (o->n_ctx > (int64_t)n_ctx_max) {
-        err_set(&r->err, SERENO_ERR_INVALID, "-c is %d; this model was trained for a context of %u at most", o->n_ctx,
-                n_ctx_max);
-        return fail(&r->diag, &r->err);
-    }
-    sereno_engine_options e = sereno_engine_defaults(r->model);
-    machine_apply(&o->machine, &e);
-    if (o->n_ctx_given) e.n_ctx = o->n_ctx > 0 ? o->n_ctx : (int32_t)n_ctx_max;
-    e.isa = machine_isa(NULL);
-    e.progress = on_load;
-    e.progress_ctx = r;
+    const draft_options *draft = &o->draft;
+    int32_t n_ctx = !o->n_ctx_given ? 0 : o->n_ctx > 0 ? o->n_ctx : -1;
+    sereno_session_options options = session_options(o->model, n_ctx, &o->machine, draft, &o->governor);
+    options.raw = o->raw;
+    options.system = o->system;
+    options.progress = on_load;
+    options.progress_ctx = r;
     machine_take_class(&o->machine, &r->diag);
-    progress_begin(&r->bar, "loading", !o->common.json);
-    status = sereno_engine_open(r->model, &e, &r->engine, &r->err);
+    int status = sereno_session_open(&options, &r->session, &r->err);
     progress_end(&r->bar);
     if (status == SERENO_ERR_ABANDONED) return interrupt_exit_code();
-    if (status && o->machine.cpus) warn(&r->diag, "the cores were chosen by --cpu %s", o->machine.cpus);
-    if (status) return fail(&r->diag, &r->err);
-    r->tokenizer = sereno_model_tokenizer(r->model);
-    int code = load_draft(r);
-    if (code) return code;
-    if (governor_open_for(&o->governor, r->engine, r->draft.engine, &r->governor, &r->err) != 0) {
-        return fail(&r->diag, &r->err);
+    if (status) {
+        int code = fail(&r->diag, &r->err);
+        session_advise(&r->diag, o->model, &o->machine, &r->err);
+        return code;
     }
-    calibration_warn(&r->diag, &r->governor.not_calibrated);
-    choose_chat(r);
-    r->load_ms = (double)(sereno_now_ns(sereno_clock_system()) - start) / 1e6;
-    const sereno_model_info *m = sereno_model_describe(r->model);
+    r->info = sereno_session_describe(r->session);
+    if (draft->strategy == STRATEGY_PLAIN && draft->draft_given)
+        warn(&r->diag, "--strategy plain takes no --draft: it is ignored");
+    session_warn(&r->diag, draft, r->session);
+    warn_of_chat(r);
+    const sereno_model_info *m = sereno_model_describe(r->info->model);
+    const sereno_engine_info *e = r->info->engine;
     note(&r->diag, "%s (%s, %.0f million parameters) loaded in %.0f ms; %s kernels, %d threads, context %d", m->name,
-         m->weight_type, (double)m->n_parameters / 1e6, r->load_ms, r->engine->ops->info(r->engine)->isa,
-         o->machine.n_threads, r->engine->ops->info(r->engine)->n_ctx);
-    if (e.timing_folder && r->engine->ops->info(r->engine)->timing == SERENO_TIMING_SHIPPED) {
+         m->weight_type, (double)m->n_parameters / 1e6, r->info->load_ms, e->isa, e->n_threads, e->n_ctx);
+    if (r->info->keeps_timings && e->timing == SERENO_TIMING_SHIPPED) {
         note(&r->diag, "the machine is too busy to time the model's operations: plans are cut by rates that ship with "
                        "sereno, and the next start tries again");
     }
@@ -198,31 +158,13 @@ static void on_text(void *ctx, const char *text, size_t size) {
     print_text(r, text, size);
 }
 
-/* Appends a message of the user to the history, and what comes before the answer. */
-static int append_turn(run *r, const char *text, size_t size) {
-    return append_user_turn(r->tokenizer, r->chats ? &r->chat : NULL, r->options->system, text, size, &r->history,
-                            &r->err);
-}
-
-/* The answer as it was printed: nothing of a stop string stays. */
-static int append_answer(run *r, const sereno_generation *g) {
-    int status = SERENO_OK;
-    for (int32_t i = 0; i < g->n_text_tokens && !status; i++) {
-        status = sereno_tokens_append(&r->history, g->tokens.ids[i], &r->err);
-    }
-    size_t said = g->n_text_bytes, rest = g->text.size - said;
-    if (!status && rest > 0) {
-        status = sereno_tokenize(r->tokenizer, g->text.data + said, rest, false, &r->history, &r->err);
-    }
-    if (!status && r->chats) status = sereno_chat_end_answer(r->tokenizer, &r->history, &r->err);
-    return status;
-}
-
-static int generate(run *r, sereno_generation *g) {
+/* Asks what comes next; the answer is to be closed in every case. */
+static int ask(run *r, const char *text, size_t size, sereno_answer **answer, const sereno_generation **g) {
+    static const sereno_generation nothing = {.finish = SERENO_FINISH_STOP};
     const run_options *o = r->options;
-    sereno_request request = {
-        .prompt = r->history.ids,
-        .n_prompt = (int32_t)r->history.n,
+    const sereno_request request = {
+        .text = text,
+        .text_size = size,
         .max_tokens = o->n_predict < 0 ? INT32_MAX : o->n_predict,
         .sampler = o->sampler,
         .stops = o->stops.items,
@@ -231,12 +173,14 @@ static int generate(run *r, sereno_generation *g) {
         .on_text = on_text,
         .on_prefill = on_prefill,
         .ctx = r,
-        .governing = governor_governing(&r->governor),
     };
+    *g = &nothing;
     progress_begin(&r->bar, "reading the prompt", !o->common.json);
-    int status = generator_run(r->generator, &request, g, &r->err);
+    int status = sereno_session_submit(r->session, &request, answer, &r->err);
+    if (!status) status = sereno_answer_wait(*answer, g, &r->err);
     progress_end(&r->bar);
-    r->interrupted = g->finish == SERENO_FINISH_CANCELLED && !r->output_lost;
+    r->interrupted = (*g)->finish == SERENO_FINISH_CANCELLED && !r->output_lost;
+    if ((*g)->text.size > 0) print_text(r, "\n", 1);
     return status;
 }
 
@@ -262,9 +206,9 @@ static json_t *json_settings(const run *r) {
     return json_pack("{s:i, s:o, s:i, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:b, s:s, s:o}", "n_predict",
                      r->options->n_predict, "temperature", json_float(s->temperature), "top_k", s->top_k, "top_p",
                      json_float(s->top_p), "min_p", json_float(s->min_p), "seed", json_seed(s->seed), "stop", stops,
-                     "strategy", strategy_names[draft->strategy], "draft", json_name(draft_name(draft, &r->draft)),
+                     "strategy", strategy_names[draft->strategy], "draft", json_name(r->info->draft_name),
                      "draft_max", draft->length >= 0 ? json_integer(draft->length) : json_null(), "batch",
-                     draft->batch > 0 ? json_integer(draft->batch) : json_null(), "chat", r->chats, "policy",
+                     draft->batch > 0 ? json_integer(draft->batch) : json_null(), "chat", r->info->chats, "policy",
                      policy_names[r->options->governor.policy], "governor",
                      json_governor_settings(&r->options->governor));
 }
@@ -275,38 +219,37 @@ static void report_json(const run *r, const sereno_generation *g) {
     for (size_t i = 0; i < g->tokens.n; i++) {
         json_array_append_new(tokens, json_integer(g->tokens.ids[i]));
     }
-    const sereno_engine_info *info = r->engine->ops->info(r->engine);
+    const sereno_engine_info *info = r->info->engine, *draft = r->info->draft;
     double n = (double)g->tokens.n;
     json_t *timings =
-        json_pack("{s:f, s:f, s:f, s:f, s:f, s:o}", "load_ms", r->load_ms, "ttft_ms", g->ttft_ms, "prefill_tok_s",
+        json_pack("{s:f, s:f, s:f, s:f, s:f, s:o}", "load_ms", r->info->load_ms, "ttft_ms", g->ttft_ms, "prefill_tok_s",
                   rate(g->n_prefilled, g->prefill_ms), "decode_tok_s", rate(n - 1, g->decode_ms), "tpot_ms",
                   n > 1 ? g->decode_ms / (n - 1) : 0.0, "itl_ms", json_quantiles(g->itl_ms));
     const double mib = 1 << 20;
-    const sereno_engine_info *draft = r->draft.engine ? r->draft.engine->ops->info(r->draft.engine) : NULL;
     double draft_mib = draft ? (double)(draft->weight_bytes + draft->kv_bytes) / mib : 0;
     uint64_t rss = procfs_rss_bytes(); /* 0: not known */
     json_t *memory = json_pack(
         "{s:f, s:f, s:f, s:o}", "weights_mib", (double)(info->weight_bytes + info->embedding_bytes) / mib, "draft_mib",
         draft_mib, "kv_mib", (double)info->kv_bytes / mib, "rss_mib", rss ? json_real((double)rss / mib) : json_null());
-    const char *origin = sereno_model_describe(r->model)->origin;
+    const char *origin = sereno_model_describe(r->info->model)->origin;
     print_json(json_pack("{s:i, s:s%, s:o, s:i, s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema_version",
                          SCHEMA_VERSION, "text", g->text.data ? g->text.data : "", g->text.size, "tokens", tokens,
-                         "prompt_tokens", (int)r->history.n, "completion_tokens", (int)g->tokens.n, "finish_reason",
+                         "prompt_tokens", g->n_prompt, "completion_tokens", (int)g->tokens.n, "finish_reason",
                          finish_names[g->finish], "target_origin", json_text(origin, strlen(origin)), "timings",
                          timings, "speculation", json_speculation(&g->speculation, (int32_t)g->tokens.n), "governor",
-                         json_governor(&r->options->governor, &r->governor), "memory", memory, "settings",
+                         json_governor(&r->options->governor, r->session), "memory", memory, "settings",
                          json_settings(r), "environment", json_environment(&r->options->machine, info)));
 }
 
 static void report_text(const run *r, const sereno_generation *g) {
     double n = (double)g->tokens.n;
     FILE *to = r->diag.to;
-    fprintf(to, "[prompt %zu tokens", r->history.n);
-    if (g->n_prefilled < (int32_t)r->history.n && g->n_prefilled > 0) fprintf(to, " (%d new)", g->n_prefilled);
+    fprintf(to, "[prompt %d tokens", g->n_prompt);
+    if (g->n_prefilled < g->n_prompt && g->n_prefilled > 0) fprintf(to, " (%d new)", g->n_prefilled);
     if (g->prefill_ms > 0) fprintf(to, ", %.0f tok/s", rate(g->n_prefilled, g->prefill_ms));
     fprintf(to, " | answer %zu tokens", g->tokens.n);
     if (n > 1) fprintf(to, ", %.1f tok/s", rate(n - 1, g->decode_ms));
-    if (g->speculation.passes > 0 && !r->draft.plain) {
+    if (g->speculation.passes > 0 && strcmp(r->info->draft_name, "none") != 0) {
         fprintf(to, ", %.2f tokens a pass", (n - 1) / (double)g->speculation.passes);
     }
     fprintf(to, ", %s", finish_names[g->finish]);
@@ -314,30 +257,29 @@ static void report_text(const run *r, const sereno_generation *g) {
     fprintf(to, " | seed %" PRIu64 "]\n", r->options->sampler.seed);
     if (!r->options->common.verbose) return;
     const char *why;
-    if (!machine_sched_effective(&r->options->machine, r->engine->ops->info(r->engine), &why))
+    if (!machine_sched_effective(&r->options->machine, r->info->engine, &why))
         note(&r->diag, "the %s class is limited: %s", sched_names[r->options->machine.sched], why);
-    if (r->draft.engine && g->speculation.drafted == 0) {
+    if (r->info->draft && g->speculation.drafted == 0) {
         note(&r->diag, "the draft did not run: by what is known it would have cost more than it brings");
     }
     note(&r->diag, "gap between tokens: p50 %.2f ms, p95 %.2f ms, p99 %.2f ms", g->itl_ms.p50, g->itl_ms.p95,
          g->itl_ms.p99);
-    governor_note(&r->diag, &r->options->governor, &r->governor);
+    governor_note(&r->diag, &r->options->governor, r->session);
 }
 
 /* ---- One prompt, or many ---- */
 
 static int answer_once(run *r) {
     const run_options *o = r->options;
-    sereno_generation g = {0};
-    int status = append_turn(r, r->prompt.data, r->prompt.size), code = 0;
-    if (!status) status = generate(r, &g);
-    if (g.text.size > 0) print_text(r, "\n", 1);
-    if (status) code = fail(&r->diag, &r->err);
+    sereno_answer *answer = NULL;
+    const sereno_generation *g;
+    int code = 0;
+    if (ask(r, r->prompt.data ? r->prompt.data : "", r->prompt.size, &answer, &g)) code = fail(&r->diag, &r->err);
     else if (r->output_lost) code = fail_output(&r->diag, r->output_lost);
-    else if (o->common.json) report_json(r, &g);
-    else if (o->n_predict != 0) report_text(r, &g);
+    else if (o->common.json) report_json(r, g);
+    else if (o->n_predict != 0) report_text(r, g);
     if (!code && r->interrupted) code = interrupt_exit_code();
-    sereno_generation_free(&g);
+    sereno_answer_close(&answer);
     return code;
 }
 
@@ -350,23 +292,14 @@ static void end_answer(run *r) {
 
 /* Answers one line; a failed turn leaves the conversation as it was before. */
 static int answer_line(run *r, const char *line, size_t size) {
-    size_t before = r->history.n;
-    sereno_generation g = {0};
+    sereno_answer *answer = NULL;
+    const sereno_generation *g;
     int status = check_utf8("the line", line, size, &r->err);
-    if (!status) status = append_turn(r, line, size);
-    if (!status) status = generate(r, &g);
-    if (g.text.size > 0) print_text(r, "\n", 1);
+    if (!status) status = ask(r, line, size, &answer, &g);
     end_answer(r);
-    if (!status) {
-        if (r->options->n_predict != 0) report_text(r, &g);
-        status = append_answer(r, &g);
-    }
-    int code = 0;
-    if (status) {
-        code = fail(&r->diag, &r->err);
-        r->history.n = before;
-    }
-    sereno_generation_free(&g);
+    int code = status ? fail(&r->diag, &r->err) : 0;
+    if (!code && r->options->n_predict != 0) report_text(r, g);
+    sereno_answer_close(&answer);
     return code;
 }
 
@@ -374,7 +307,7 @@ static void on_interrupt(void *ctx) {
     run *r = ctx;
     /* Loading a huge file, or tokenizing, may not look at the flag for a while: a second Ctrl-C does not wait. */
     if (sereno_cancel_request(&r->cancel)) interrupt_exit();
-    if (r->engine) r->engine->ops->interrupt(r->engine);
+    if (r->session) sereno_session_interrupt(r->session);
 }
 
 /* Why there is no line: the end of the input, a signal, or an error. */
@@ -438,7 +371,6 @@ static int enter_session(run *r) {
 static int run_all(run *r) {
     interrupt_handle(on_interrupt, r);
     int code = read_prompt(r);
-    if (!code && governor_open_logs(&r->options->governor, &r->governor, &r->err) != 0) code = fail(&r->diag, &r->err);
     if (!code) code = load(r);
     if (code) return code;
     if (!r->options->interactive) return answer_once(r);
@@ -448,12 +380,9 @@ static int run_all(run *r) {
 /* Returns the exit code: what a log did not take is an error, too. */
 static int close_run(run *r, int code) {
     interrupt_ignore();
-    generator_close(&r->generator);
-    if (governor_close_opened(&r->governor, &r->err) != 0) code = fail(&r->diag, &r->err);
-    draft_close_opened(&r->draft);
-    sereno_engine_close(&r->engine);
-    sereno_model_close(&r->model);
-    sereno_tokens_free(&r->history);
+    sereno_session *session = r->session;
+    r->session = NULL;
+    if (sereno_session_close(&session, &r->err) != 0) code = fail(&r->diag, &r->err);
     sereno_text_free(&r->prompt);
     diagnostics_close(&r->diag);
     return code;

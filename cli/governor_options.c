@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "calibration_store.h"
 #include "number.h"
 
 const char *const policy_names[] = {"throughput", "balanced", "ui-first", NULL};
@@ -61,52 +60,6 @@ int governor_check(const command_line *cl, const diagnostics *diag, governor_opt
     return 0;
 }
 
-/* ---- Opening ---- */
-
-int governor_open_logs(const governor_options *o, opened_governor *out, sereno_error *err) {
-    *out = (opened_governor){0};
-    int status = o->trace ? trace_open(&out->trace, o->trace, err) : SERENO_OK;
-    if (!status && o->decisions) status = decisions_open(&out->decisions, o->decisions, err);
-    return status;
-}
-
-static void on_decision(void *ctx, const sereno_event *event, const sereno_boundary *boundary,
-                        const sereno_decision *decision) {
-    opened_governor *g = ctx;
-    trace_add(&g->trace, event, boundary, decision);
-    decisions_add(&g->decisions, event, decision);
-}
-
-int governor_open_for(const governor_options *o, sereno_engine *target, sereno_engine *draft, opened_governor *out,
-                      sereno_error *err) {
-    bool logs = out->trace.file.to || out->decisions.file.to;
-    if (o->policy == SERENO_POLICY_THROUGHPUT && !logs) return SERENO_OK;
-    out->calibration = calibration_store_find(NULL, target, draft, &out->not_calibrated);
-    int status = sereno_control_open(&out->control, target, draft, out->calibration, &o->params, err);
-    /* A foreground that cooperates may come at any time; a system that lets none is no error. */
-    if (!status && sereno_frame_hint_watch(NULL, &out->hint, &out->not_hinted) == SERENO_OK) {
-        out->control.hint = out->hint;
-    }
-    if (logs) {
-        out->control.on_decision = on_decision;
-        out->control.ctx = out;
-    }
-    return status;
-}
-
-sereno_governing governor_governing(opened_governor *g) {
-    return g->control.governor ? sereno_control_governing(&g->control) : (sereno_governing){0};
-}
-
-int governor_close_opened(opened_governor *g, sereno_error *err) {
-    sereno_control_close(&g->control);
-    sereno_calibration_close(&g->calibration);
-    sereno_frame_hint_close(&g->hint);
-    g->control.hint = NULL;
-    int traced = trace_close(&g->trace, err), decided = decisions_close(&g->decisions, traced ? NULL : err);
-    return traced ? traced : decided;
-}
-
 /* ---- Reporting ---- */
 
 static json_t *json_shares(const sereno_governor_stats *s) {
@@ -132,11 +85,9 @@ static json_t *json_batches(const sereno_governor_stats *s) {
     return passes;
 }
 
-static json_t *json_signals(const sereno_sensor *sensor) {
-    sereno_sensor_stats s;
-    sereno_sensor_stats_read(sensor, &s);
-    return json_pack("{s:I, s:I, s:I, s:I}", "stretches", (json_int_t)s.stretches, "probes", (json_int_t)s.probes,
-                     "dropped_faults", (json_int_t)s.dropped_faults, "dropped_delays", (json_int_t)s.dropped_delays);
+static json_t *json_signals(const sereno_sensor_stats *s) {
+    return json_pack("{s:I, s:I, s:I, s:I}", "stretches", (json_int_t)s->stretches, "probes", (json_int_t)s->probes,
+                     "dropped_faults", (json_int_t)s->dropped_faults, "dropped_delays", (json_int_t)s->dropped_delays);
 }
 
 /* Null where there was no burst to react to. */
@@ -144,10 +95,12 @@ static json_t *json_reaction(const sereno_governor_stats *s, double us) {
     return s->reactions > 0 ? json_real(us) : json_null();
 }
 
-json_t *json_governor(const governor_options *o, const opened_governor *g) {
-    if (!g->control.governor) return json_null();
-    sereno_governor_stats s;
-    sereno_governor_read(g->control.governor, &s);
+json_t *json_governor(const governor_options *o, const sereno_session *session) {
+    const sereno_session_info *info = sereno_session_describe(session);
+    if (!info->governed) return json_null();
+    sereno_session_stats stats;
+    sereno_session_read(session, &stats);
+    const sereno_governor_stats s = stats.governor;
     json_t *score = json_pack("{s:f, s:f, s:f}", "p50", s.score_p50, "p95", s.score_p95, "p99", s.score_p99);
     json_t *reaction = json_pack("{s:o, s:o, s:o, s:I}", "p50", json_reaction(&s, s.reaction_us_p50), "p95",
                                  json_reaction(&s, s.reaction_us_p95), "p99", json_reaction(&s, s.reaction_us_p99), "n",
@@ -157,8 +110,8 @@ json_t *json_governor(const governor_options *o, const opened_governor *g) {
                      "sleeps", (json_int_t)s.sleeps, "holds", (json_int_t)s.holds, "sleep_ms", (double)s.sleep_ns / 1e6,
                      "hold_ms", (double)s.hold_ns / 1e6, "batch_histogram", json_batches(&s), "score", score,
                      "bucket_level", s.bucket_tokens, "guarantee_tok_s", s.guarantee_tok_s, "reaction_us", reaction,
-                     "calibrated", g->calibration != NULL, "signals", json_signals(g->control.sensor), "frame_hints",
-                     g->hint != NULL, "frame_hints_note", g->hint ? NULL : g->not_hinted.message);
+                     "calibrated", info->calibration != NULL, "signals", json_signals(&stats.sensor), "frame_hints",
+                     info->hinted, "frame_hints_note", info->hinted ? NULL : info->not_hinted.message);
 }
 
 json_t *json_governor_settings(const governor_options *o) {
@@ -172,10 +125,12 @@ json_t *json_governor_settings(const governor_options *o) {
     return settings;
 }
 
-void governor_note(const diagnostics *diag, const governor_options *o, const opened_governor *g) {
-    if (!g->control.governor) return;
-    sereno_governor_stats s;
-    sereno_governor_read(g->control.governor, &s);
+void governor_note(const diagnostics *diag, const governor_options *o, const sereno_session *session) {
+    const sereno_session_info *info = sereno_session_describe(session);
+    if (!info->governed) return;
+    sereno_session_stats stats;
+    sereno_session_read(session, &stats);
+    const sereno_governor_stats s = stats.governor;
     int most = 0;
     double whole = 0;
     for (int i = 0; i < SERENO_MODES; i++) {
@@ -185,9 +140,9 @@ void governor_note(const diagnostics *diag, const governor_options *o, const ope
     note(diag,
          "governor (%s%s): %s for %.0f %% of the time; %llu drafts abandoned, %llu sleeps (%.0f ms), %llu holds (%.0f "
          "ms); score p50 %.2f, p95 %.2f",
-         policy_names[o->policy], g->calibration ? "" : ", not calibrated: see 'sereno calibrate'",
+         policy_names[o->policy], info->calibration ? "" : ", not calibrated: see 'sereno calibrate'",
          sereno_mode_name((sereno_mode)most), 100 * share_of((double)s.mode_ns[most], whole),
          (unsigned long long)s.preemptions, (unsigned long long)s.sleeps, (double)s.sleep_ns / 1e6,
          (unsigned long long)s.holds, (double)s.hold_ns / 1e6, s.score_p50, s.score_p95);
-    if (!g->hint) note(diag, "no frame hints: %s", g->not_hinted.message);
+    if (!info->hinted) note(diag, "no frame hints: %s", info->not_hinted.message);
 }

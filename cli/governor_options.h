@@ -1,17 +1,13 @@
-/* Options about governing, and the governor that they ask for, with its sensor and its logs, opened. */
+/* Options about governing, and what it did. */
 #ifndef CLI_GOVERNOR_OPTIONS_H
 #define CLI_GOVERNOR_OPTIONS_H
 
 #include <jansson.h>
 
-#include "decisions.h"
-#include "draft_options.h"
 #include "options.h"
 #include "sereno/configuration.h"
-#include "sereno/governing.h"
-#include "sereno/sensor.h"
+#include "sereno/session.h"
 #include "support.h"
-#include "trace.h"
 
 typedef struct governor_options {
     int32_t policy; /* a sereno_policy; of the command line until governor_check */
@@ -56,38 +52,13 @@ bool governor_help(const governor_options *options);
 /* Reads the configuration and checks what needs no model. 0, or an exit code after an error was printed. */
 int governor_check(const command_line *cl, const diagnostics *diag, governor_options *options);
 
-/* A governor as asked for, with what it borrows. All zero is closed. Not to be moved while it is open. */
-typedef struct opened_governor {
-    sereno_calibration *calibration; /* NULL: it learns as it goes */
-    sereno_error not_calibrated;     /* why one that is kept is not used; code 0: nothing to say */
-    sereno_frame_hint *hint;         /* NULL: this system shares no memory */
-    sereno_error not_hinted;         /* and says why */
-    sereno_control control;          /* its governor NULL: nobody governs */
-    trace trace;
-    decisions decisions;
-} opened_governor;
-
-/* Opens the logs asked for: before a model is loaded, so that a wrong path costs no time. SERENO_ERR_IO names it. */
-int governor_open_logs(const governor_options *options, opened_governor *out, sereno_error *err);
-
-/* Opens sensor and governor for an engine and its draft (NULL: none), which are to be closed after them. Policy
- * throughput has none, unless there is a log to fill: then one that only observes. */
-int governor_open_for(const governor_options *options, sereno_engine *target, sereno_engine *draft,
-                      opened_governor *out, sereno_error *err);
-
-/* For a request. */
-sereno_governing governor_governing(opened_governor *governor);
-
-/* Closes all. SERENO_ERR_IO: a log could not be written, and is named. */
-int governor_close_opened(opened_governor *governor, sereno_error *err);
-
 /* The "governor" object of an answer: of all since it was opened. null: nobody governs. */
-json_t *json_governor(const governor_options *options, const opened_governor *governor);
+json_t *json_governor(const governor_options *options, const sereno_session *session);
 
 /* The settings that were given, by name. */
 json_t *json_governor_settings(const governor_options *options);
 
 /* One line on what it did, with -v. */
-void governor_note(const diagnostics *diag, const governor_options *options, const opened_governor *governor);
+void governor_note(const diagnostics *diag, const governor_options *options, const sereno_session *session);
 
 #endif

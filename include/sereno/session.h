@@ -120,6 +120,7 @@ typedef struct sereno_session_info {
     sereno_error not_calibrated;            /* why one that is kept is not used; code 0: nothing to say */
     bool hinted;                            /* frame hints are looked at */
     sereno_error not_hinted;                /* and why not; code 0: they were not wanted */
+    bool keeps_timings;                     /* the machine is timed, and that kept, where it is not too busy */
     double load_ms;                         /* that opening took */
 } sereno_session_info;
 

@@ -271,7 +271,7 @@ static void begin_request(sereno_session *s, sereno_answer *a) {
     if (generator_running(s->generator) == 0) {
         s->observer = r.observer;
         s->observer_ctx = r.observer_ctx;
-        if (s->engines->user != s) generator_lose(s->generator);
+        if (!status && s->engines->user != s) status = generator_lose(s->generator, &failure);
         s->engines->user = s;
     }
     r.prompt = c->history.ids;

@@ -24,7 +24,6 @@ sereno_session_options sereno_session_defaults(void) {
 static int open_draft(sereno_session *s, sereno_error *err) {
     const sereno_session_options *o = &s->options;
     const char *name = o->draft ? o->draft : "ngram";
-    s->info.draft_name = s->draft_name;
     s->draft = o->draft_engine;
     if (!o->draft_engine && strcmp(name, "none") != 0 && strcmp(name, "ngram") != 0) {
         const draft_model *draft;
@@ -66,6 +65,7 @@ static void describe(sereno_session *s) {
     i->engine = s->engines->target->ops->info(s->engines->target);
     i->draft = s->draft ? s->draft->ops->info(s->draft) : NULL;
     if (i->model) i->chat = sereno_model_chat(i->model);
+    i->keeps_timings = s->engines->timing_folder[0] != '\0';
     i->chats = !s->options.raw && i->chat.kind != SERENO_CHAT_NONE;
 }
 

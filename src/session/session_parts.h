@@ -26,8 +26,8 @@ struct sereno_session {
     sereno_session_info info;
     engines *engines;
     sereno_engine *draft; /* NULL: none */
-    char *system;         /* NULL: the template's */
-    char *cache_folder;   /* NULL: the default */
+    /* Copies of what the options say; NULL: nothing. */
+    char *draft_name, *system, *cache_folder, *trace_path, *decisions_path;
     generator *generator;
     governed governed;
     int32_t n_sequences;
@@ -47,6 +47,7 @@ struct sereno_session {
     _Atomic uint32_t bell;              /* rung for whoever waits until there is something to do */
     _Atomic bool paused, closing;
     /* Of a thread of its own. */
+    bool has_thread;
     pthread_t thread;
     _Atomic uint32_t opened; /* 1: status says how */
     int status;
@@ -68,5 +69,7 @@ void session_ring(sereno_session *s);
 
 /* For benches, before a request: candidates are accepted by chance (borrowed); NULL: by what the model says. */
 void session_set_synthetic(sereno_session *s, const synthetic_acceptance *synthetic);
+/* Its sensor; NULL: nobody governs. */
+sereno_sensor *session_sensor(sereno_session *s);
 
 #endif

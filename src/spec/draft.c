@@ -1,9 +1,14 @@
 #include "draft.h"
 
+int draft_lose(draft *d, sereno_error *err) {
+    d->held.n = 0;
+    if (d->engine->ops->info(d->engine)->is_self_draft) return SERENO_OK;
+    return d->engine->ops->truncate(d->engine, d->sequence, 0, err);
+}
+
 int draft_open(draft *d, sereno_engine *engine, int32_t sequence, sereno_error *err) {
     *d = (draft){.engine = engine, .sequence = sequence};
-    if (engine->ops->info(engine)->is_self_draft) return SERENO_OK;
-    return engine->ops->truncate(engine, sequence, 0, err);
+    return draft_lose(d, err);
 }
 
 void draft_close(draft *d) {

@@ -21,6 +21,9 @@ typedef struct draft {
 int draft_open(draft *d, sereno_engine *engine, int32_t sequence, sereno_error *err);
 void draft_close(draft *d);
 
+/* Others have used its sequence: it is emptied again. */
+int draft_lose(draft *d, sereno_error *err);
+
 /*
  * Makes the draft forget what does not lie on `path` (n tokens, n >= 1, the first n_kept of which are in the target's
  * KV cache). *behind is how many tokens it must compute before it can say what follows: at least 1.

@@ -95,12 +95,23 @@ void generator_set_synthetic(generator *g, const synthetic_acceptance *synthetic
     g->elastic.synthetic = synthetic;
 }
 
-int generator_forget(generator *g, sereno_error *err) {
+int generator_lose(generator *g, sereno_error *err) {
     sereno_engine *e = g->elastic.engine;
     int status = SERENO_OK;
     assert(g->n_running == 0);
     for (int32_t i = 0; i < SERENO_SEQUENCES_MAX && !status; i++) {
-        if (g->of[i]) status = e->ops->truncate(e, i, 0, err);
+        generating *s = g->of[i];
+        if (!s) continue;
+        s->sequence.tokens.n = 0;
+        status = e->ops->truncate(e, i, 0, err);
+        if (!status && s->sequence.draft.engine) status = draft_lose(&s->sequence.draft, err);
+    }
+    return status;
+}
+
+int generator_forget(generator *g, sereno_error *err) {
+    int status = generator_lose(g, err);
+    for (int32_t i = 0; i < SERENO_SEQUENCES_MAX; i++) {
         close_sequence(&g->of[i]);
     }
     elastic_forget(&g->elastic);

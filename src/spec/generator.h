@@ -62,6 +62,9 @@ int generator_end(const generator *g, int32_t sequence, sereno_error *err);
 /* One request from its beginning to its end. Free *out in every case. */
 int generator_run(generator *g, const sereno_request *request, sereno_generation *out, sereno_error *err);
 
+/* Others have used the engine's sequences: what they hold is not known any more. None may be under way. */
+int generator_lose(generator *g, sereno_error *err);
+
 /* Empties all sequences, and forgets what n-grams and the planner have learned. None may be under way. */
 int generator_forget(generator *g, sereno_error *err);
 
