@@ -130,7 +130,8 @@ static int load_draft(run *r) {
     if (status) return fail(&r->diag, &r->err);
     if (o->strategy == STRATEGY_PLAIN && o->draft_given)
         warn(&r->diag, "--strategy plain takes no --draft: it is ignored");
-    if (r->draft.fallback) warn(&r->diag, "n-grams take the place of %s: %s", o->draft, r->draft.fallback);
+    if (r->draft.neural.fallback)
+        warn(&r->diag, "n-grams take the place of %s: %s", o->draft, r->draft.neural.fallback);
     return 0;
 }
 
@@ -163,7 +164,7 @@ static int load(run *r) {
     r->tokenizer = sereno_model_tokenizer(r->model);
     int code = load_draft(r);
     if (code) return code;
-    if (governor_open_for(&o->governor, r->engine, r->draft.engine, &r->governor, &r->err) != 0) {
+    if (governor_open_for(&o->governor, r->engine, r->draft.neural.engine, &r->governor, &r->err) != 0) {
         return fail(&r->diag, &r->err);
     }
     calibration_warn(&r->diag, &r->governor.not_calibrated);
@@ -199,7 +200,7 @@ static void on_text(void *ctx, const char *text, size_t size) {
 
 /* Appends a message of the user to the history, and what comes before the answer. */
 static int append_turn(run *r, const char *text, size_t size) {
-    return append_user_turn(r->tokenizer, r->chats ? &r->chat : NULL, r->options->system, text, size, &r->history,
+    return sereno_chat_turn(r->tokenizer, r->chats ? &r->chat : NULL, r->options->system, text, size, &r->history,
                             &r->err);
 }
 
@@ -281,7 +282,8 @@ static void report_json(const run *r, const sereno_generation *g) {
                   rate(g->n_prefilled, g->prefill_ms), "decode_tok_s", rate(n - 1, g->decode_ms), "tpot_ms",
                   n > 1 ? g->decode_ms / (n - 1) : 0.0, "itl_ms", json_quantiles(g->itl_ms));
     const double mib = 1 << 20;
-    const sereno_engine_info *draft = r->draft.engine ? r->draft.engine->ops->info(r->draft.engine) : NULL;
+    const sereno_engine_info *draft =
+        r->draft.neural.engine ? r->draft.neural.engine->ops->info(r->draft.neural.engine) : NULL;
     double draft_mib = draft ? (double)(draft->weight_bytes + draft->kv_bytes) / mib : 0;
     uint64_t rss = procfs_rss_bytes(); /* 0: not known */
     json_t *memory = json_pack(
@@ -315,7 +317,7 @@ static void report_text(const run *r, const sereno_generation *g) {
     const char *why;
     if (!machine_sched_effective(&r->options->machine, r->engine->ops->info(r->engine), &why))
         note(&r->diag, "the %s class is limited: %s", sched_names[r->options->machine.sched], why);
-    if (r->draft.engine && g->speculation.drafted == 0) {
+    if (r->draft.neural.engine && g->speculation.drafted == 0) {
         note(&r->diag, "the draft did not run: by what is known it would have cost more than it brings");
     }
     note(&r->diag, "gap between tokens: p50 %.2f ms, p95 %.2f ms, p99 %.2f ms", g->itl_ms.p50, g->itl_ms.p95,
