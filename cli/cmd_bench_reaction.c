@@ -14,6 +14,7 @@
 #include "machine_options.h"
 #include "number.h"
 #include "sampler_options.h"
+#include "sereno/chat.h"
 
 enum { CURVE_MAX = 16, CPUS_TEXT_MAX = 6 * CPUS_MAX };
 
@@ -57,7 +58,7 @@ typedef struct reaction_bench {
 static int make_prompt(reaction_bench *r) {
     static const char text[] = "Write a long story about a lighthouse keeper who learns to listen to the sea.";
     sereno_chat_template chat = sereno_model_chat(r->model);
-    return append_user_turn(sereno_model_tokenizer(r->model), chat.kind == SERENO_CHAT_NONE ? NULL : &chat, NULL, text,
+    return sereno_chat_turn(sereno_model_tokenizer(r->model), chat.kind == SERENO_CHAT_NONE ? NULL : &chat, NULL, text,
                             strlen(text), &r->prompt, &r->b.err);
 }
 

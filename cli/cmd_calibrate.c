@@ -139,11 +139,11 @@ static int measure(calibrating *c) {
     c->bench.activity = "calibrating";
     sereno_calibration *calibration = NULL;
     int status = open_engines(c);
-    if (!status) status = sereno_calibrate(c->engine, c->draft.engine, &o, &calibration, err);
+    if (!status) status = sereno_calibrate(c->engine, c->draft.neural.engine, &o, &calibration, err);
     sereno_error not_kept = {0}; /* before Ctrl-C ends it at once */
     if (!status) {
-        calibration_store_keep(NULL, calibration, c->engine, c->draft.engine, o.for_threads, c->path, sizeof c->path,
-                               &not_kept);
+        calibration_store_keep(NULL, calibration, c->engine, c->draft.neural.engine, o.for_threads, c->path,
+                               sizeof c->path, &not_kept);
     }
     int code = bench_measured(&c->bench, status);
     if (code) goto end;

@@ -75,7 +75,7 @@ static int open_drafts(bench_command *b, opened *o, int engine) {
         draft.draft = o->draft_names[i];
         status = draft_open_for(&draft, NULL, o->engines[engine].engine, o->model, bench_on_load, b,
                                 &o->drafts[engine][i], &b->err);
-        o->engines[engine].drafts[i] = o->drafts[engine][i].engine;
+        o->engines[engine].drafts[i] = o->drafts[engine][i].neural.engine;
     }
     return status;
 }

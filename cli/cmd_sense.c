@@ -189,9 +189,9 @@ static int measure(sensing *s) {
     int status = open_record(s);
     if (!status) status = open_engines(s);
     if (!status) {
-        s->calibration = calibration_find_or_warn(&s->bench.diag, s->engine, s->draft.engine);
+        s->calibration = calibration_find_or_warn(&s->bench.diag, s->engine, s->draft.neural.engine);
         const sense_options o = {.target = s->engine,
-                                 .draft = s->draft.engine,
+                                 .draft = s->draft.neural.engine,
                                  .calibration = s->calibration,
                                  .seconds = (double)a->seconds,
                                  .batch = a->batch,
@@ -200,7 +200,7 @@ static int measure(sensing *s) {
                                  .seed = a->seed,
                                  .record = s->record ? s->record->to : NULL,
                                  .model = model,
-                                 .draft_model = s->draft.engine ? draft_name(&a->draft, &s->draft) : NULL,
+                                 .draft_model = s->draft.neural.engine ? draft_name(&a->draft, &s->draft) : NULL,
                                  .watch = bench_watch_of(&s->bench)};
         machine_sensors_begin(&s->sensors);
         status = bench_sense(&o, &result, &s->bench.err);

@@ -185,7 +185,7 @@ static const strategy *same_draft(const strategy_list *strategies, int number) {
     const strategy *s = &strategies->list[number];
     for (int i = 0; i < number; i++) {
         const strategy *other = &strategies->list[i];
-        if (other->opened.engine && strcmp(other->draft.draft, s->draft.draft) == 0) return other;
+        if (other->opened.neural.engine && strcmp(other->draft.draft, s->draft.draft) == 0) return other;
     }
     return NULL;
 }
@@ -198,7 +198,7 @@ int strategy_open(strategy_list *strategies, int number, const char *timing_fold
     draft_options options = s->draft;
     if (same) options.draft = "ngram"; /* opens nothing */
     int status = draft_open_for(&options, timing_folder, target, model, progress, progress_ctx, &s->opened, err);
-    if (same && !s->opened.plain) s->opened.speculation.draft = same->opened.engine;
+    if (same && !s->opened.plain) s->opened.speculation.draft = same->opened.neural.engine;
     s->draft_name = draft_name(&s->draft, &s->opened);
     s->opened.speculation.ngrams = s->fill;
     s->opened.speculation.ngram = s->ngram;

@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 
+#include "draft_model.h"
 #include "machine_options.h"
 #include "sereno/speculation.h"
 #include "support.h"
@@ -48,16 +49,11 @@ int draft_check(const command_line *cl, const draft_options *options);
 typedef struct opened_draft {
     bool plain; /* no speculation: the generator gets NULL */
     sereno_speculation speculation;
-    sereno_model *model;   /* of a draft file */
-    sereno_engine *engine; /* of a neural draft */
-    const char *fallback;  /* why n-grams took the place of the draft that was asked for; NULL: they did not */
-    char reason[512];      /* storage of that */
+    draft_model neural;
 } opened_draft;
 
 /*
- * Opens the draft for a target. Errors say what is wrong with it: SERENO_ERR_INVALID for a foreign vocabulary, a draft
- * larger than the target, layers out of range; those of opening a model. timing_folder as in sereno_engine_options. The
- * draft is to be closed before the target.
+ * Opens the draft for a target, as draft_model_open.
  */
 int draft_open_for(const draft_options *options, const char *timing_folder, sereno_engine *target,
                    const sereno_model *model, bool (*progress)(void *ctx, uint64_t done, uint64_t total),

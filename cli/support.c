@@ -195,20 +195,3 @@ void print_json(json_t *document) {
     putchar('\n');
     json_decref(document);
 }
-
-int append_user_turn(const sereno_tokenizer *tokenizer, const sereno_chat_template *chat, const char *system,
-                     const char *text, size_t size, sereno_tokens *history, sereno_error *err) {
-    if (!chat) {
-        if (history->n == 0) return sereno_tokenize_prompt(tokenizer, text, size, history, err);
-        return sereno_tokenize(tokenizer, text, size, true, history, err);
-    }
-    int status = SERENO_OK;
-    if (history->n == 0) {
-        const char *said = system ? system : chat->default_system;
-        size_t n = system ? strlen(system) : chat->default_system_size;
-        if (system || n > 0) status = sereno_chat_message(tokenizer, "system", said, n, history, err);
-    }
-    if (!status) status = sereno_chat_message(tokenizer, "user", text, size, history, err);
-    if (!status) status = sereno_chat_begin_answer(tokenizer, history, err);
-    return status;
-}

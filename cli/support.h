@@ -9,7 +9,6 @@
 #include <stdio.h>
 
 #include "options.h"
-#include "sereno/chat.h"
 #include "sereno/error.h"
 #include "sereno/sensor.h"
 #include "sereno/text.h"
@@ -66,13 +65,6 @@ void progress_begin(progress_bar *p, const char *label, bool enabled);
 void progress_update(progress_bar *p, uint64_t done, uint64_t total);
 /* Removes the bar. */
 void progress_end(progress_bar *p);
-
-/*
- * Appends a user's message and the beginning of the answer to a conversation. `chat` NULL: the text as it is. The first
- * message brings the system's with it; system NULL: the one of the model's template.
- */
-int append_user_turn(const sereno_tokenizer *tokenizer, const sereno_chat_template *chat, const char *system,
-                     const char *text, size_t size, sereno_tokens *history, sereno_error *err);
 
 /* Path of the model to use: the option, else the default one's. SERENO_ERR_INVALID: as sereno_default_model_path. */
 int model_path(const char *option, char *out, size_t size, sereno_error *err);

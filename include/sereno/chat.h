@@ -36,6 +36,14 @@ SERENO_API int sereno_chat_begin_answer(const sereno_tokenizer *t, sereno_tokens
 /* Appends what comes after one (its end token included). */
 SERENO_API int sereno_chat_end_answer(const sereno_tokenizer *t, sereno_tokens *out, sereno_error *err);
 
+/*
+ * Appends what a user says (`size` bytes) and the beginning of the answer to a conversation. `chat` NULL: the text as
+ * it is, as a prompt if it is the first. The first message brings the system's with it; system NULL: the one of the
+ * model's template, if it has one.
+ */
+SERENO_API int sereno_chat_turn(const sereno_tokenizer *t, const sereno_chat_template *chat, const char *system,
+                                const char *text, size_t size, sereno_tokens *history, sereno_error *err);
+
 SERENO_END
 
 #endif

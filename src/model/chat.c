@@ -77,3 +77,20 @@ int sereno_chat_begin_answer(const sereno_tokenizer *t, sereno_tokens *out, sere
 int sereno_chat_end_answer(const sereno_tokenizer *t, sereno_tokens *out, sereno_error *err) {
     return append_mark(t, END "\n", out, err);
 }
+
+int sereno_chat_turn(const sereno_tokenizer *t, const sereno_chat_template *chat, const char *system, const char *text,
+                     size_t size, sereno_tokens *history, sereno_error *err) {
+    if (!chat) {
+        if (history->n == 0) return sereno_tokenize_prompt(t, text, size, history, err);
+        return sereno_tokenize(t, text, size, true, history, err);
+    }
+    int status = SERENO_OK;
+    if (history->n == 0) {
+        const char *said = system ? system : chat->default_system;
+        size_t n = system ? strlen(system) : chat->default_system_size;
+        if (system || n > 0) status = sereno_chat_message(t, "system", said, n, history, err);
+    }
+    if (!status) status = sereno_chat_message(t, "user", text, size, history, err);
+    if (!status) status = sereno_chat_begin_answer(t, history, err);
+    return status;
+}

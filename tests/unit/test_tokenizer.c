@@ -394,6 +394,41 @@ static void test_chat_of_the_real_model(void **state) {
     sereno_model_close(&model);
 }
 
+/* A conversation is what its parts are; only the first turn has a system's message. */
+static void test_turns(void **state) {
+    (void)state;
+    sereno_model *model = open_random_model("tiny", "q4_0");
+    const sereno_tokenizer *t = sereno_model_tokenizer(model);
+    static const char *const systems[] = {NULL, "Be brief.", ""};
+    static const sereno_chat_template chats[] = {{SERENO_CHAT_CHATML, "By default.", 11},
+                                                 {SERENO_CHAT_CHATML, NULL, 0}};
+    for (int i = 0; i < 6; i++) {
+        const sereno_chat_template *chat = &chats[i % 2];
+        const char *given = systems[i / 2], *system = given ? given : i % 2 ? NULL : "By default.";
+        sereno_tokens turns = {0}, parts = {0};
+        if (system) assert_ok(sereno_chat_message(t, "system", system, strlen(system), &parts, err));
+        for (int turn = 0; turn < 2; turn++) {
+            assert_ok(sereno_chat_message(t, "user", "Hi!", 3, &parts, err));
+            assert_ok(sereno_chat_begin_answer(t, &parts, err));
+            assert_ok(sereno_chat_turn(t, chat, given, "Hi!?", 3, &turns, err));
+            assert_int_equal(turns.n, parts.n);
+            assert_memory_equal(turns.ids, parts.ids, parts.n * sizeof *parts.ids);
+        }
+        sereno_tokens_free(&turns);
+        sereno_tokens_free(&parts);
+    }
+    sereno_tokens turns = {0}, parts = {0}; /* without a template */
+    assert_ok(sereno_chat_turn(t, NULL, "Be brief.", "Hi!", 3, &turns, err));
+    assert_ok(sereno_tokenize_prompt(t, "Hi!", 3, &parts, err));
+    assert_ok(sereno_chat_turn(t, NULL, NULL, "And", 3, &turns, err));
+    assert_ok(sereno_tokenize(t, "And", 3, true, &parts, err));
+    assert_int_equal(turns.n, parts.n);
+    assert_memory_equal(turns.ids, parts.ids, parts.n * sizeof *parts.ids);
+    sereno_tokens_free(&turns);
+    sereno_tokens_free(&parts);
+    sereno_model_close(&model);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_arbitrary_bytes_come_back),
@@ -404,6 +439,7 @@ int main(void) {
         cmocka_unit_test(test_bad_vocabularies),
         cmocka_unit_test(test_pieces),
         cmocka_unit_test(test_chat_templates),
+        cmocka_unit_test(test_turns),
         cmocka_unit_test(test_reference_tokens),
         cmocka_unit_test(test_chat_of_the_real_model),
     };
