@@ -58,7 +58,7 @@ typedef struct reaction_bench {
 static int make_prompt(reaction_bench *r) {
     static const char text[] = "Write a long story about a lighthouse keeper who learns to listen to the sea.";
     sereno_chat_template chat = sereno_model_chat(r->model);
-    return sereno_chat_turn(sereno_model_tokenizer(r->model), chat.kind == SERENO_CHAT_NONE ? NULL : &chat, NULL, text,
+    return sereno_chat_turn(sereno_model_tokenizer(r->model), chat.kind == SERENO_CHAT_NONE ? NULL : &chat, true, NULL, text,
                             strlen(text), &r->prompt, &r->b.err);
 }
 

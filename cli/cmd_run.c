@@ -6,6 +6,8 @@
 #include <time.h>
 
 #include "command.h"
+#include "cpu.h"
+#include "errors.h"
 #include "interrupt.h"
 #include "line_reader.h"
 #include "process.h"
@@ -206,8 +208,8 @@ static json_t *json_settings(const run *r) {
     return json_pack("{s:i, s:o, s:i, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:b, s:s, s:o}", "n_predict",
                      r->options->n_predict, "temperature", json_float(s->temperature), "top_k", s->top_k, "top_p",
                      json_float(s->top_p), "min_p", json_float(s->min_p), "seed", json_seed(s->seed), "stop", stops,
-                     "strategy", strategy_names[draft->strategy], "draft", json_name(r->info->draft_name),
-                     "draft_max", draft->length >= 0 ? json_integer(draft->length) : json_null(), "batch",
+                     "strategy", strategy_names[draft->strategy], "draft", json_name(r->info->draft_name), "draft_max",
+                     draft->length >= 0 ? json_integer(draft->length) : json_null(), "batch",
                      draft->batch > 0 ? json_integer(draft->batch) : json_null(), "chat", r->info->chats, "policy",
                      policy_names[r->options->governor.policy], "governor",
                      json_governor_settings(&r->options->governor));

@@ -20,6 +20,14 @@ int draft_check(const command_line *cl, const draft_options *o) {
     return usage_error(cl, "--%s%s", err.message, is_number ? ". How many tokens is said by --draft-max" : "");
 }
 
+void draft_apply(const draft_options *o, sereno_session_options *out) {
+    sereno_bounds *b = &out->speculation.bounds;
+    if (o->length >= 0) b->draft_min = b->draft_max = o->length;
+    if (o->batch > 0) b->batch_min = b->batch_max = o->batch;
+    out->draft = o->strategy == STRATEGY_PLAIN ? "none" : o->draft;
+    out->draft_fallback = o->fallback;
+}
+
 int draft_open_for(const draft_options *o, const char *timing_folder, sereno_engine *target, const sereno_model *model,
                    bool (*progress)(void *ctx, uint64_t done, uint64_t total), void *progress_ctx, opened_draft *out,
                    sereno_error *err) {

@@ -6,7 +6,7 @@
 
 #include "draft_model.h"
 #include "machine_options.h"
-#include "sereno/speculation.h"
+#include "sereno/session.h"
 #include "support.h"
 
 typedef struct draft_options {
@@ -44,6 +44,9 @@ draft_options draft_defaults(void);
 
 /* What the options leave to check without a model. 0, or EXIT_USAGE after an error was printed. */
 int draft_check(const command_line *cl, const draft_options *options);
+
+/* Puts them into a session's options, which borrow from them. */
+void draft_apply(const draft_options *options, sereno_session_options *out);
 
 /* Speculation as asked for, with what it borrows. All zero is closed. */
 typedef struct opened_draft {

@@ -21,7 +21,7 @@ static int add_prompt(const char *path, const char *name, bool raw, const sereno
     sereno_chat_template chat = sereno_model_chat(model);
     bool chats = !raw && chat.kind != SERENO_CHAT_NONE;
     if (!status) {
-        status = sereno_chat_turn(sereno_model_tokenizer(model), chats ? &chat : NULL, NULL, p->text.data, p->text.size,
+        status = sereno_chat_turn(sereno_model_tokenizer(model), chats ? &chat : NULL, true, NULL, p->text.data, p->text.size,
                                   &p->tokens, err);
     }
     return status ? err_set(err, status, "prompt %s: %s", name, err->message) : SERENO_OK;

@@ -10,6 +10,7 @@ sereno_session_options session_options(const char *model, int32_t n_ctx, const m
     o.on_caller = true;
     o.model_path = model;
     machine_apply(m, &o.engine_options);
+    o.engine_options.isa = machine_isa(NULL);
     o.engine_options.n_ctx = n_ctx;
     o.draft = "none";
     if (draft) draft_apply(draft, &o);

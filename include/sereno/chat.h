@@ -6,6 +6,7 @@
 #ifndef SERENO_CHAT_H
 #define SERENO_CHAT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "sereno/model.h"
@@ -38,11 +39,24 @@ SERENO_API int sereno_chat_end_answer(const sereno_tokenizer *t, sereno_tokens *
 
 /*
  * Appends what a user says (`size` bytes) and the beginning of the answer to a conversation. `chat` NULL: the text as
- * it is, as a prompt if it is the first. The first message brings the system's with it; system NULL: the one of the
- * model's template, if it has one.
+ * it is, as a prompt if it is the first. The first turn brings the system's message with it; system NULL: the one of
+ * the model's template, if it has one.
  */
-SERENO_API int sereno_chat_turn(const sereno_tokenizer *t, const sereno_chat_template *chat, const char *system,
-                                const char *text, size_t size, sereno_tokens *history, sereno_error *err);
+SERENO_API int sereno_chat_turn(const sereno_tokenizer *t, const sereno_chat_template *chat, bool is_first,
+                                const char *system, const char *text, size_t size, sereno_tokens *out,
+                                sereno_error *err);
+
+/* One message of a chat. */
+typedef struct sereno_message {
+    const char *role; /* "system", "user" or "assistant" */
+    const char *content;
+    size_t size;
+} sereno_message;
+
+/* Appends n messages (at least 1) from the beginning of a conversation, and the beginning of the answer to them. Where
+ * the first is not the system's, that comes before it, as above. SERENO_ERR_INVALID: a role that is none of these. */
+SERENO_API int sereno_chat_conversation(const sereno_tokenizer *t, const sereno_chat_template *chat, const char *system,
+                                        const sereno_message *messages, int n, sereno_tokens *out, sereno_error *err);
 
 SERENO_END
 

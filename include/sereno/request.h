@@ -6,6 +6,7 @@
 #define SERENO_REQUEST_H
 
 #include "sereno/cancel.h"
+#include "sereno/chat.h"
 #include "sereno/clock.h"
 #include "sereno/engine.h"
 #include "sereno/governing.h"
@@ -14,13 +15,6 @@
 #include "sereno/text.h"
 
 SERENO_BEGIN
-
-/* One message of a chat. */
-typedef struct sereno_message {
-    const char *role; /* "system", "user" or "assistant" */
-    const char *content;
-    size_t size;
-} sereno_message;
 
 /*
  * What is asked of a sequence. Of `text`, `messages` and `prompt` one is given; the KV cache is reused as far as it

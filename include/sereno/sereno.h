@@ -20,6 +20,7 @@
 #include "sereno/plan.h"
 #include "sereno/sampler.h"
 #include "sereno/sensor.h"
+#include "sereno/session.h"
 #include "sereno/speculation.h"
 #include "sereno/text.h"
 #include "sereno/tokenizer.h"

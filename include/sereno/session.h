@@ -8,9 +8,10 @@
  *     while (sereno_answer_next(answer, &piece)) fwrite(piece.text, 1, piece.size, stdout);
  *
  * Owner: one thread owns the engine. It is a thread of the session's own, which alone takes the scheduling class that
- * the engine's options name; requests are then submitted, read and cancelled by any thread, one at a time an answer, and
- * nobody waits on a lock. Or, with on_caller, it is the thread that opens: then the work is done within
- * sereno_session_step, sereno_answer_next and sereno_answer_wait, which it alone calls, by whatever clock the engine has.
+ * the engine's options name; requests are then submitted, read and cancelled by any thread, one at a time an answer,
+ * and nobody waits on a lock. Or, with on_caller, it is the thread that opens: then the work is done within
+ * sereno_session_step, sereno_answer_next and sereno_answer_wait, which it alone calls, by whatever clock the engine
+ * has.
  *
  * Exactness: what is answered depends on model, tokens, sampler and seed alone: not on other requests, on the draft, or
  * on how often it was governed, paused or interrupted.
@@ -48,8 +49,8 @@ typedef struct sereno_session_options {
     sereno_session *engine_of;
     sereno_engine *engine;
     const sereno_tokenizer *tokenizer;
-    /* Of an engine that is opened here. n_ctx 0: 4096 or what the model was trained for, the smaller; progress and
-     * timing_folder are not looked at. */
+    /* Of an engine that is opened here. n_ctx 0: 4096 or what the model was trained for, the smaller; -1: all that
+     * it was trained for. progress and timing_folder are not looked at. */
     sereno_engine_options engine_options;
 
     /*
@@ -108,20 +109,20 @@ SERENO_API int sereno_session_close(sereno_session **session, sereno_error *err)
 
 /* What was opened. Belongs to the session and does not change. */
 typedef struct sereno_session_info {
-    const sereno_model *model;              /* NULL: of an engine that was given */
+    const sereno_model *model; /* NULL: of an engine that was given */
     const sereno_tokenizer *tokenizer;
     const sereno_engine_info *engine, *draft; /* draft NULL: there is no draft model */
-    const char *draft_name;                 /* who proposes: "none", "ngram", "self:int4", a path */
-    const char *draft_fallback;             /* why n-grams took the draft's place; NULL: they did not */
+    const char *draft_name;                   /* who proposes: "none", "ngram", "self:int4", a path */
+    const char *draft_fallback;               /* why n-grams took the draft's place; NULL: they did not */
     sereno_chat_template chat;
-    bool chats;                             /* turns are wrapped as a chat */
-    bool governed;                          /* there is a governor, be it one that only watches */
-    const sereno_calibration *calibration;  /* that it senses by; NULL: none */
-    sereno_error not_calibrated;            /* why one that is kept is not used; code 0: nothing to say */
-    bool hinted;                            /* frame hints are looked at */
-    sereno_error not_hinted;                /* and why not; code 0: they were not wanted */
-    bool keeps_timings;                     /* the machine is timed, and that kept, where it is not too busy */
-    double load_ms;                         /* that opening took */
+    bool chats;                            /* turns are wrapped as a chat */
+    bool governed;                         /* there is a governor, be it one that only watches */
+    const sereno_calibration *calibration; /* that it senses by; NULL: none */
+    sereno_error not_calibrated;           /* why one that is kept is not used; code 0: nothing to say */
+    bool hinted;                           /* frame hints are looked at */
+    sereno_error not_hinted;               /* and why not; code 0: they were not wanted */
+    bool keeps_timings;                    /* the machine is timed, and that kept, where it is not too busy */
+    double load_ms;                        /* that opening took */
 } sereno_session_info;
 
 SERENO_API const sereno_session_info *sereno_session_describe(const sereno_session *session);
@@ -188,8 +189,8 @@ SERENO_API void sereno_session_resume(sereno_session *session);
 /* Ends the owner's present sleep, so that a cancel flag is seen at once. Any thread; async-signal-safe. */
 SERENO_API void sereno_session_interrupt(sereno_session *session);
 
-/* Empties all conversations and KV caches, and forgets what n-grams and the planner have learned; sensor and governor go
- * on. The owner with on_caller, while no request is under way. */
+/* Empties all conversations and KV caches, and forgets what n-grams and the planner have learned; sensor and governor
+ * go on. The owner with on_caller, while no request is under way. */
 SERENO_API int sereno_session_forget(sereno_session *session, sereno_error *err);
 
 typedef struct sereno_session_stats {

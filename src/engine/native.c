@@ -290,7 +290,7 @@ const sereno_engine_ops native_ops = {
 
 sereno_engine_options sereno_engine_defaults(const sereno_model *model) {
     enum { CTX_DEFAULT = 4096, PREFETCH_NEXT_BYTES = 256 << 10 };
-    uint32_t trained = sereno_model_describe(model)->n_ctx_train;
+    uint32_t trained = model ? sereno_model_describe(model)->n_ctx_train : 0;
     return (sereno_engine_options){
         .n_threads = 1,
         .n_ctx = trained < CTX_DEFAULT ? (int32_t)trained : CTX_DEFAULT,

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "errors.h"
 #include "model.h"
 
 #define BEGIN "<|im_start|>"
@@ -78,19 +79,39 @@ int sereno_chat_end_answer(const sereno_tokenizer *t, sereno_tokens *out, sereno
     return append_mark(t, END "\n", out, err);
 }
 
-int sereno_chat_turn(const sereno_tokenizer *t, const sereno_chat_template *chat, const char *system, const char *text,
-                     size_t size, sereno_tokens *history, sereno_error *err) {
-    if (!chat) {
-        if (history->n == 0) return sereno_tokenize_prompt(t, text, size, history, err);
-        return sereno_tokenize(t, text, size, true, history, err);
-    }
+static int begin_conversation(const sereno_tokenizer *t, const sereno_chat_template *chat, const char *system,
+                              sereno_tokens *out, sereno_error *err) {
+    const char *said = system ? system : chat->default_system;
+    size_t n = system ? strlen(system) : chat->default_system_size;
+    return system || n > 0 ? sereno_chat_message(t, "system", said, n, out, err) : SERENO_OK;
+}
+
+int sereno_chat_turn(const sereno_tokenizer *t, const sereno_chat_template *chat, bool is_first, const char *system,
+                     const char *text, size_t size, sereno_tokens *out, sereno_error *err) {
+    if (!chat && is_first) return sereno_tokenize_prompt(t, text, size, out, err);
+    if (!chat) return sereno_tokenize(t, text, size, true, out, err);
+    int status = is_first ? begin_conversation(t, chat, system, out, err) : SERENO_OK;
+    if (!status) status = sereno_chat_message(t, "user", text, size, out, err);
+    return status ? status : sereno_chat_begin_answer(t, out, err);
+}
+
+int sereno_chat_conversation(const sereno_tokenizer *t, const sereno_chat_template *chat, const char *system,
+                             const sereno_message *messages, int n, sereno_tokens *out, sereno_error *err) {
+    static const char *const roles[] = {"system", "user", "assistant"};
     int status = SERENO_OK;
-    if (history->n == 0) {
-        const char *said = system ? system : chat->default_system;
-        size_t n = system ? strlen(system) : chat->default_system_size;
-        if (system || n > 0) status = sereno_chat_message(t, "system", said, n, history, err);
+    if (n < 1) return err_set(err, SERENO_ERR_INVALID, "a conversation without a message");
+    if (strcmp(messages[0].role, "system") != 0) status = begin_conversation(t, chat, system, out, err);
+    for (int i = 0; i < n && !status; i++) {
+        const sereno_message *m = &messages[i];
+        bool known = false;
+        for (size_t k = 0; k < sizeof roles / sizeof *roles; k++) {
+            known |= strcmp(m->role, roles[k]) == 0;
+        }
+        if (!known) {
+            return err_set(err, SERENO_ERR_INVALID, "message %d has the role '%s'; there are system, user, assistant",
+                           i + 1, m->role);
+        }
+        status = sereno_chat_message(t, m->role, m->content, m->size, out, err);
     }
-    if (!status) status = sereno_chat_message(t, "user", text, size, history, err);
-    if (!status) status = sereno_chat_begin_answer(t, history, err);
-    return status;
+    return status ? status : sereno_chat_begin_answer(t, out, err);
 }

@@ -18,12 +18,12 @@ struct sereno_answer {
     char *text;
     char *stop_text;
     const char **stops;
-    sereno_tokens tokens; /* of a turn what it adds to the conversation; else all of it */
+    sereno_tokens tokens;   /* of a turn what it adds to the conversation; else all of it */
     bool is_turn, is_first; /* tokens are those of a turn that a conversation begins with */
     /* What was answered. */
     int32_t *ids;
-    size_t *text_ends;  /* by piece: where its text ends */
-    char *answered;     /* the text */
+    size_t *text_ends; /* by piece: where its text ends */
+    char *answered;    /* the text */
     size_t text_size, text_capacity;
     int32_t n_pieces, pieces_max;
     sereno_generation result; /* from when it has ended */
@@ -31,7 +31,7 @@ struct sereno_answer {
     sereno_error failure;
     /* Between the two sides: twice the number of pieces, and 1 where it has ended; whether somebody waits for more. */
     _Atomic uint32_t state, waits;
-    int32_t n_read;         /* by who reads */
+    int32_t n_read; /* by who reads */
 };
 
 /* Copies a request; what it is answered in has room for so many tokens, each of at most so many bytes of text. */

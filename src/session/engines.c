@@ -34,9 +34,10 @@ static int open_target(engines *e, const sereno_session_options *o, sereno_error
     sereno_engine_options options = o->engine_options;
     stage loading = {o, "loading"};
     if (options.n_ctx == 0) options.n_ctx = sereno_engine_defaults(e->model).n_ctx;
+    if (options.n_ctx < 0) options.n_ctx = (int32_t)m->n_ctx_train;
     if (options.n_ctx > (int64_t)m->n_ctx_train) {
         return err_set(err, SERENO_ERR_INVALID,
-                       "a context of %d is asked for (-c); this model was trained for %u at most", options.n_ctx,
+                       "the context (-c) is %d; this model was trained for a context of %u at most", options.n_ctx,
                        m->n_ctx_train);
     }
     options.progress = o->progress ? on_progress : NULL;
@@ -106,7 +107,8 @@ int engines_draft(engines *e, const sereno_session_options *o, const char *name,
                                   e->model, o->progress ? on_progress : NULL, &loading, draft, err);
     if (status) {
         free(copy);
-        return status;
+        if (!draft->reason[0]) return status;
+        return err_set(err, status, "%s. --draft-fallback goes on with n-grams instead", err ? err->message : "");
     }
     e->drafts[e->n_drafts].name = memcpy(copy, name, size);
     e->drafts[e->n_drafts++].fallback = o->draft_fallback;

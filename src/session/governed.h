@@ -1,6 +1,6 @@
 /*
- * Who governs a session's requests: sensor and governor with the calibration and the hints that they go by, and the logs
- * of what was decided. Thread: the owner's.
+ * Who governs a session's requests: sensor and governor with the calibration and the hints that they go by, and the
+ * logs of what was decided. Thread: the owner's.
  */
 #ifndef SESSION_GOVERNED_H
 #define SESSION_GOVERNED_H

@@ -131,8 +131,14 @@ static void *own(void *ctx) {
         uint32_t bell = atomic_load(&s->bell);
         if (!session_step(s)) futex_wait(&s->bell, bell, FUTEX_FOREVER);
     }
-    if (!is_open) session_close_parts(s, NULL);
-    else s->status = session_close_parts(s, &s->failure);
+    if (!is_open) {
+        session_close_parts(s, NULL);
+        return NULL;
+    }
+    while (atomic_load(&s->closing) < 2) {
+        futex_wait(&s->closing, 1, FUTEX_FOREVER);
+    }
+    s->status = session_close_parts(s, &s->failure);
     return NULL;
 }
 
@@ -171,9 +177,11 @@ int sereno_session_close(sereno_session **session, sereno_error *err) {
     if (!s) return SERENO_OK;
     int status;
     if (s->has_thread) {
-        atomic_store(&s->closing, true);
+        atomic_store(&s->closing, 1);
         session_ring(s);
         sereno_session_interrupt(s);
+        atomic_store(&s->closing, 2);
+        futex_wake(&s->closing);
         pthread_join(s->thread, NULL);
         status = s->status ? err_set(err, s->status, "%s", s->failure.message) : SERENO_OK;
     } else {

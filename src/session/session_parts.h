@@ -45,7 +45,8 @@ struct sereno_session {
     _Atomic(sereno_answer *) submitted; /* the newest first */
     _Atomic int32_t n_queued;           /* submitted and waiting */
     _Atomic uint32_t bell;              /* rung for whoever waits until there is something to do */
-    _Atomic bool paused, closing;
+    _Atomic bool paused;
+    _Atomic uint32_t closing; /* 1: nothing more is done; 2: and nobody else looks at the parts any more */
     /* Of a thread of its own. */
     bool has_thread;
     pthread_t thread;

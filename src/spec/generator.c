@@ -7,7 +7,7 @@
 
 #include "elastic.h"
 #include "errors.h"
-#include "progress.h"
+#include "emission.h"
 
 enum { COPIED_AT_ONCE = 64 }; /* tokens of another sequence's KV cache */
 
@@ -15,7 +15,7 @@ enum { COPIED_AT_ONCE = 64 }; /* tokens of another sequence's KV cache */
 typedef struct generating {
     generator *of;
     elastic_sequence sequence; /* its tokens up to the engine's length are what the KV cache holds */
-    progress progress;
+    emission emission;
     uint64_t number;                   /* requests are served in this order; 0: none is under way */
     int32_t n_prompt;                  /* while the prompt is read: its tokens, */
     int32_t prefilled;                 /* those computed so far; */
@@ -140,7 +140,7 @@ static int32_t count_common(const generator *g, int32_t sequence, const sereno_r
  */
 static int reuse_prefix(generator *g, generating *s, sereno_error *err) {
     sereno_engine *e = g->elastic.engine;
-    const sereno_request *r = &s->progress.request;
+    const sereno_request *r = &s->emission.request;
     int32_t id = s->sequence.id, n = count_common(g, id, r);
     s->copied_from = id;
     s->copied_until = n;
@@ -162,7 +162,7 @@ static int reuse_prefix(generator *g, generating *s, sereno_error *err) {
 static int copy_prefix(generator *g, generating *s, sereno_error *err) {
     sereno_engine *e = g->elastic.engine;
     int32_t id = s->sequence.id, at = e->ops->length(e, id);
-    int32_t common = count_common(g, s->copied_from, &s->progress.request);
+    int32_t common = count_common(g, s->copied_from, &s->emission.request);
     if (common < s->copied_until) s->copied_until = common > at ? common : at;
     int32_t n = s->copied_until - at;
     if (n == 0) return SERENO_OK;
@@ -199,7 +199,7 @@ static int prefill(generator *g, generating *s, sereno_error *err) {
     s->prefilled += n;
     learn_prompt(s, at + n);
     elastic_tell(el, (sereno_event){.kind = SERENO_EVENT_PREFILL, .tokens = n});
-    progress_prefilled(&s->progress, s->prefilled, s->prefilled + s->n_prompt - at - n, now_ns(g));
+    emission_prefilled(&s->emission, s->prefilled, s->prefilled + s->n_prompt - at - n, now_ns(g));
     if (!last) return SERENO_OK;
     s->decodes = true;
     return elastic_begin(el, &s->sequence, n - 1, err);
@@ -211,7 +211,7 @@ static int prefill(generator *g, generating *s, sereno_error *err) {
 static int take_token(void *ctx, int32_t token, sereno_error *err) {
     generating *s = ctx;
     bool ended, stopped;
-    int status = progress_token(&s->progress, token, now_ns(s->of), &ended, &stopped, err);
+    int status = emission_token(&s->emission, token, now_ns(s->of), &ended, &stopped, err);
     if (status) return status;
     if (ended) return COMMIT_END;
     return stopped || s->sequence.remaining == 1 ? COMMIT_LAST : COMMIT_GO_ON;
@@ -241,9 +241,9 @@ int generator_check(const generator *g, const sereno_request *r, sereno_error *e
 
 static void end(generator *g, generating *s, int status, const sereno_error *failure) {
     elastic_tell(&g->elastic, (sereno_event){.kind = SERENO_EVENT_END});
-    s->progress.out->speculation = s->sequence.stats;
+    s->emission.out->speculation = s->sequence.stats;
     s->failure = (sereno_error){0};
-    s->status = progress_end(&s->progress, status, failure, &s->failure);
+    s->status = emission_end(&s->emission, status, failure, &s->failure);
     s->number = 0;
     g->n_running--;
 }
@@ -273,10 +273,10 @@ int generator_begin(generator *g, const sereno_request *r, sereno_generation *ou
     s->n_prompt = r->n_prompt;
     s->prefilled = 0;
     s->decodes = false;
-    progress_begin(&s->progress, r, el->tokenizer, out, now_ns(g));
+    emission_begin(&s->emission, r, el->tokenizer, out, now_ns(g));
     elastic_sequence *of = &s->sequence;
     int32_t room = el->engine->ops->info(el->engine)->n_ctx - r->n_prompt;
-    of->sampler = &s->progress.request.sampler;
+    of->sampler = &s->emission.request.sampler;
     of->cancel = r->cancel;
     of->on_token = take_token;
     of->ctx = s;

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,9 +49,9 @@ static void draw_text(rng *r, char out[TEXT_MAX]) {
     }
 }
 
-static void draw_asked(rng *r, int32_t sequence, asked *a) {
+static void draw_asked(rng *r, bool chats, int32_t sequence, asked *a) {
     memset(a, 0, sizeof *a);
-    a->kind = rng_below(r, 6) == 0 ? ASK_MESSAGES : rng_below(r, 5) == 0 ? ASK_TOKENS : ASK_TURN;
+    a->kind = chats && rng_below(r, 6) == 0 ? ASK_MESSAGES : rng_below(r, 5) == 0 ? ASK_TOKENS : ASK_TURN;
     draw_text(r, a->text);
     sereno_request *q = &a->request;
     *q = (sereno_request){.sequence = sequence,
@@ -245,7 +246,7 @@ static void submit_one(rng *r, sereno_session *s, mix *m) {
     int32_t sequence = (int32_t)rng_below(r, SEQUENCES);
     if (m->n[sequence] == TURNS_MAX) return;
     asked *a = &m->list[sequence][m->n[sequence]];
-    draw_asked(r, sequence, a);
+    draw_asked(r, sereno_session_describe(s)->chats, sequence, a);
     a->request.observer = disturb;
     a->request.observer_ctx = &m->disturber;
     a->request.governing = check_governing_of(&m->governing);
@@ -328,7 +329,7 @@ static void *be_client(void *ctx) {
     client *c = ctx;
     for (int i = 0; i < TURNS_MAX; i++) {
         asked *a = &c->list[i];
-        draw_asked(&c->r, c->sequence, a);
+        draw_asked(&c->r, true, c->sequence, a);
         assert_ok(sereno_session_submit(c->session, &a->request, &a->answer, err));
         uint32_t patience = rng_below(&c->r, 4) == 0 ? rng_below(&c->r, 10) : UINT32_MAX;
         sereno_piece piece;

@@ -25,7 +25,7 @@ ALLOWED = {
     "govern": {"base"},
     "spec": {"base", "govern"},
     "sense": {"base", "platform"},
-    "session": {"base", "platform", "sense"},
+    "session": {"base", "platform", "spec", "sense"},
     "server": {"base", "session"},
     "foreground": {"base", "platform"},
     "sim": {"base"},

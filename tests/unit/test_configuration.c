@@ -30,7 +30,7 @@ static sereno_governor_params params_of(const sereno_configuration *c) {
 
 /* Padding is nobody's. */
 static void assert_same(const sereno_governor_params *a, const sereno_governor_params *b) {
-    size_t first = offsetof(sereno_governor_params, fast_us);
+    size_t first = offsetof(sereno_governor_params, preempt);
     assert_int_equal(a->policy, b->policy);
     assert_memory_equal((const char *)a + first, (const char *)b + first, sizeof *a - first);
 }
@@ -55,16 +55,16 @@ static void test_what_goes_before_what(void **state) {
     assert_ok(read_text(&c, "[governor]\npolicy = ui-first\nkp = 3\nki = 4\n", err));
     assert_ok(read_text(&c, "[governor]\nki = 5\npolicy = balanced\nfast_us = 70\n", err)); /* the first file counts */
     sereno_governor_params wanted = sereno_governor_defaults(SERENO_POLICY_UI_FIRST), params = params_of(&c);
-    wanted.kp = 2;
-    wanted.ki = 4;
-    wanted.fast_us = 70;
+    wanted.experimental.kp = 2;
+    wanted.experimental.ki = 4;
+    wanted.experimental.fast_us = 70;
     assert_same(&params, &wanted);
 
     assert_ok(sereno_configuration_set(&c, "ki=6", err)); /* but what is given does */
     assert_ok(sereno_configuration_set_policy(&c, "throughput", err));
     assert_ok(read_text(&c, "[governor]\npolicy = ui-first\nki = 4\n", err));
     params = params_of(&c);
-    assert_true(params.ki == 6 && params.policy == SERENO_POLICY_THROUGHPUT);
+    assert_true(params.experimental.ki == 6 && params.policy == SERENO_POLICY_THROUGHPUT);
     int n = 0;
     for (int i = 0; i < SERENO_CONFIGURATION_KEYS_MAX; i++) n += c.set[i];
     assert_int_equal(n, 3);

@@ -410,7 +410,7 @@ static void test_turns(void **state) {
         for (int turn = 0; turn < 2; turn++) {
             assert_ok(sereno_chat_message(t, "user", "Hi!", 3, &parts, err));
             assert_ok(sereno_chat_begin_answer(t, &parts, err));
-            assert_ok(sereno_chat_turn(t, chat, given, "Hi!?", 3, &turns, err));
+            assert_ok(sereno_chat_turn(t, chat, turns.n == 0, given, "Hi!?", 3, &turns, err));
             assert_int_equal(turns.n, parts.n);
             assert_memory_equal(turns.ids, parts.ids, parts.n * sizeof *parts.ids);
         }
@@ -418,9 +418,9 @@ static void test_turns(void **state) {
         sereno_tokens_free(&parts);
     }
     sereno_tokens turns = {0}, parts = {0}; /* without a template */
-    assert_ok(sereno_chat_turn(t, NULL, "Be brief.", "Hi!", 3, &turns, err));
+    assert_ok(sereno_chat_turn(t, NULL, true, "Be brief.", "Hi!", 3, &turns, err));
     assert_ok(sereno_tokenize_prompt(t, "Hi!", 3, &parts, err));
-    assert_ok(sereno_chat_turn(t, NULL, NULL, "And", 3, &turns, err));
+    assert_ok(sereno_chat_turn(t, NULL, false, NULL, "And", 3, &turns, err));
     assert_ok(sereno_tokenize(t, "And", 3, true, &parts, err));
     assert_int_equal(turns.n, parts.n);
     assert_memory_equal(turns.ids, parts.ids, parts.n * sizeof *parts.ids);

@@ -2,15 +2,15 @@
  * What comes out of a request while it is under way: its tokens, their text as it becomes certain, stop strings, and
  * when each came. Thread: the owner's.
  */
-#ifndef SPEC_PROGRESS_H
-#define SPEC_PROGRESS_H
+#ifndef SPEC_EMISSION_H
+#define SPEC_EMISSION_H
 
 #include "histogram.h"
 #include "sereno/request.h"
 #include "sereno/tokenizer.h"
 #include "stop.h"
 
-typedef struct progress {
+typedef struct emission {
     sereno_request request; /* what it points to is borrowed until the end */
     sereno_generation *out; /* borrowed */
     const sereno_tokenizer *tokenizer;
@@ -20,20 +20,20 @@ typedef struct progress {
     bool stopped;      /* a stop string came */
     uint64_t start_ns, last_token_ns;
     histogram gaps;
-} progress;
+} emission;
 
 /* *out becomes empty, and is filled from now on. */
-void progress_begin(progress *p, const sereno_request *request, const sereno_tokenizer *tokenizer,
+void emission_begin(emission *e, const sereno_request *request, const sereno_tokenizer *tokenizer,
                     sereno_generation *out, uint64_t now_ns);
 
 /* So many tokens of the prompt have been computed. */
-void progress_prefilled(progress *p, int32_t done, int32_t total, uint64_t now_ns);
+void emission_prefilled(emission *e, int32_t done, int32_t total, uint64_t now_ns);
 
 /* Takes a token that the target has chosen: whether it ends the text, or an error. *stopped: a stop string came. */
-int progress_token(progress *p, int32_t token, uint64_t now_ns, bool *ended, bool *stopped, sereno_error *err);
+int emission_token(emission *e, int32_t token, uint64_t now_ns, bool *ended, bool *stopped, sereno_error *err);
 
-/* Hands out the rest, completes *out, and frees what belongs to the progress. status: how it ended;
+/* Hands out the rest, completes *out, and frees what belongs to it. status: how it ended;
  * SERENO_ERR_ABANDONED: it was cancelled. Returns how it ended after all. */
-int progress_end(progress *p, int status, const sereno_error *failure, sereno_error *err);
+int emission_end(emission *e, int status, const sereno_error *failure, sereno_error *err);
 
 #endif
