@@ -219,24 +219,28 @@ static int take_token(void *ctx, int32_t token, sereno_error *err) {
 
 int generator_check(const generator *g, const sereno_request *r, sereno_error *err) {
     const sereno_engine *e = g->elastic.engine;
-    int32_t n_ctx = e->ops->info(e)->n_ctx, n_sequences = e->ops->info(e)->n_sequences;
+    int32_t n_sequences = e->ops->info(e)->n_sequences;
     if (r->sequence < 0 || r->sequence >= n_sequences) {
         return err_set(err, SERENO_ERR_INVALID, "sequence %d; there are %d", r->sequence, n_sequences);
     }
-    if (r->n_prompt < 1) return err_set(err, SERENO_ERR_INVALID, "the prompt has no tokens");
     if (r->max_tokens < 0) {
         return err_set(err, SERENO_ERR_INVALID, "%d tokens asked for; 0 or more is allowed", r->max_tokens);
-    }
-    if (r->n_prompt >= n_ctx) {
-        return err_set(err, SERENO_ERR_CONTEXT_FULL,
-                       "the prompt has %d tokens, but the context holds %d and one must be left for the answer; "
-                       "shorten the prompt or enlarge the context (-c)",
-                       r->n_prompt, n_ctx);
     }
     for (int i = 0; i < r->n_stops; i++) {
         if (r->stops[i][0] == '\0') return err_set(err, SERENO_ERR_INVALID, "a stop string is empty");
     }
     return sereno_sampler_check(&r->sampler, err);
+}
+
+static int check_prompt(const generator *g, const sereno_request *r, sereno_error *err) {
+    const sereno_engine *e = g->elastic.engine;
+    int32_t n_ctx = e->ops->info(e)->n_ctx;
+    if (r->n_prompt < 1) return err_set(err, SERENO_ERR_INVALID, "the prompt has no tokens");
+    if (r->n_prompt < n_ctx) return SERENO_OK;
+    return err_set(err, SERENO_ERR_CONTEXT_FULL,
+                   "the prompt has %d tokens, but the context holds %d and one must be left for the answer; shorten the "
+                   "prompt or enlarge the context (-c)",
+                   r->n_prompt, n_ctx);
 }
 
 static void end(generator *g, generating *s, int status, const sereno_error *failure) {
@@ -262,6 +266,7 @@ int generator_begin(generator *g, const sereno_request *r, sereno_generation *ou
     elastic *el = &g->elastic;
     *out = (sereno_generation){.finish = SERENO_FINISH_LENGTH, .n_prompt = r->n_prompt};
     int status = generator_check(g, r, err);
+    if (!status) status = check_prompt(g, r, err);
     if (!status && !g->of[r->sequence]) status = open_sequence(g, r->sequence, err);
     if (status) return status;
     generating *s = g->of[r->sequence];
