@@ -33,13 +33,7 @@ static int check(const sereno_session *s, const sereno_request *r, sereno_error 
     if (r->messages && !s->info.chats) {
         return err_set(err, SERENO_ERR_INVALID, "messages for a model that does not chat; give it text");
     }
-    /* The context is looked at when all is known that comes before. */
-    sereno_request some = *r;
-    int32_t token = 0;
-    if (!r->prompt) some.prompt = &token;
-    if (!r->prompt || r->n_prompt > 1) some.n_prompt = 1;
-    return s->info.engine->n_ctx > 1 ? generator_check(s->generator, &some, err)
-                                     : err_set(err, SERENO_ERR_CONTEXT_FULL, "a context of 1 holds no answer");
+    return generator_check(s->generator, r, err);
 }
 
 static int take_prompt(sereno_session *s, sereno_answer *a, const sereno_request *r, sereno_error *err) {

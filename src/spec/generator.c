@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "elastic.h"
-#include "errors.h"
 #include "emission.h"
+#include "errors.h"
 
 enum { COPIED_AT_ONCE = 64 }; /* tokens of another sequence's KV cache */
 
@@ -237,10 +237,11 @@ static int check_prompt(const generator *g, const sereno_request *r, sereno_erro
     int32_t n_ctx = e->ops->info(e)->n_ctx;
     if (r->n_prompt < 1) return err_set(err, SERENO_ERR_INVALID, "the prompt has no tokens");
     if (r->n_prompt < n_ctx) return SERENO_OK;
-    return err_set(err, SERENO_ERR_CONTEXT_FULL,
-                   "the prompt has %d tokens, but the context holds %d and one must be left for the answer; shorten the "
-                   "prompt or enlarge the context (-c)",
-                   r->n_prompt, n_ctx);
+    return err_set(
+        err, SERENO_ERR_CONTEXT_FULL,
+        "the prompt has %d tokens, but the context holds %d and one must be left for the answer; shorten the "
+        "prompt or enlarge the context (-c)",
+        r->n_prompt, n_ctx);
 }
 
 static void end(generator *g, generating *s, int status, const sereno_error *failure) {

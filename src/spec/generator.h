@@ -29,16 +29,13 @@ void generator_close(generator **g);
 /* From now on candidates are accepted by chance (borrowed); NULL: by what the model says. */
 void generator_set_synthetic(generator *g, const synthetic_acceptance *synthetic);
 
-/*
- * What is wrong with a request, whatever its sequence holds; SERENO_ERR_CONTEXT_FULL: the prompt leaves no room for a
- * token (both numbers are named; nothing is cut).
- */
+/* What is wrong with a request, whatever its prompt. */
 int generator_check(const generator *g, const sereno_request *request, sereno_error *err);
 
 /*
  * Begins a request (its `prompt`; text and messages are not looked at) in its sequence, in which none is under way.
- * What it borrows and *out stay until it has ended. Errors of generator_check; on failure it has ended, and *out is
- * empty.
+ * What it borrows and *out stay until it has ended. Errors of generator_check; SERENO_ERR_CONTEXT_FULL: the prompt
+ * leaves no room for a token (both numbers are named; nothing is cut). On failure it has ended, and *out is empty.
  */
 int generator_begin(generator *g, const sereno_request *request, sereno_generation *out, sereno_error *err);
 
