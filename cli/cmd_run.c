@@ -248,10 +248,6 @@ static double rate(double n, double ms) {
     return ms > 0 ? n / ms * 1000 : 0;
 }
 
-static json_t *json_quantiles(sereno_quantiles q) {
-    return json_pack("{s:f, s:f, s:f}", "p50", q.p50, "p95", q.p95, "p99", q.p99);
-}
-
 static json_t *json_settings(const run *r) {
     const sereno_sampler *s = &r->options->sampler;
     json_t *stops = json_array();

@@ -56,7 +56,7 @@ static json_t *json_interval(const interval *i) {
                      i->n);
 }
 
-static json_t *json_quantiles(const sereno_quantiles *q) {
+static json_t *known_quantiles(const sereno_quantiles *q) {
     return json_pack("{s:o, s:o, s:o}", "p50", known_above_0(q->p50), "p95", known_above_0(q->p95), "p99",
                      known_above_0(q->p99));
 }
@@ -96,10 +96,10 @@ static json_t *json_cell(const corun_report *r, const char *strategy, const char
                   json_name(foreground), "placement", r->placement, "frames", (json_int_t)c->frames, "janky",
                   (json_int_t)c->janky, "jank_rate", known(c->jank_rate.point), "jank_rate_lo", known(c->jank_rate.lo),
                   "jank_rate_hi", known(c->jank_rate.hi), "dropped", (json_int_t)c->dropped);
-    json_t *more = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "frame_ms", json_quantiles(&c->frame_ms),
+    json_t *more = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "frame_ms", known_quantiles(&c->frame_ms),
                              "fg_latency_ns", known_above_0(c->fg_latency_ns), "tok_s", known(c->tok_s.point),
                              "tok_s_lo", known(c->tok_s.lo), "tok_s_hi", known(c->tok_s.hi), "ttft_ms",
-                             json_quantiles(&c->ttft_ms), "itl_ms", json_quantiles(&c->itl_ms));
+                             known_quantiles(&c->ttft_ms), "itl_ms", known_quantiles(&c->itl_ms));
     json_object_update(cell, more);
     json_decref(more);
     put_engine(cell, c);
