@@ -5,10 +5,9 @@
 #include <string.h>
 
 #include "corun_stats.h"
-#include "draft_options.h"
 #include "errors.h"
+#include "json_values.h"
 #include "number.h"
-#include "support.h"
 #include "utf8.h"
 
 /* ---- What is compared ---- */
