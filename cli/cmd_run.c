@@ -19,6 +19,8 @@
 #include "sampler_options.h"
 #include "sereno/sereno.h"
 #include "support.h"
+#include "utf8.h"
+#include "whole_file.h"
 
 enum { LONG_PREFILL_TOKENS = 256, GRACE_MS = 20 };
 
@@ -79,11 +81,11 @@ static int check_options(const command_line *cl, run *r) {
     for (int i = 0; i < o->stops.n; i++) {
         if (o->stops.items[i][0] == '\0') return usage_error(cl, "--stop is empty");
     }
-    if (o->system && check_utf8("the system message", o->system, strlen(o->system), &r->err) != 0) {
+    if (o->system && utf8_check("the system message", o->system, strlen(o->system), &r->err) != 0) {
         return fail(&r->diag, &r->err);
     }
     for (int i = 0; i < o->stops.n; i++) {
-        if (check_utf8("a stop string", o->stops.items[i], strlen(o->stops.items[i]), &r->err) != 0) {
+        if (utf8_check("a stop string", o->stops.items[i], strlen(o->stops.items[i]), &r->err) != 0) {
             return fail(&r->diag, &r->err);
         }
     }
@@ -348,7 +350,7 @@ static void end_answer(run *r) {
 static int answer_line(run *r, const char *line, size_t size) {
     size_t before = r->history.n;
     sereno_generation g = {0};
-    int status = check_utf8("the line", line, size, &r->err);
+    int status = utf8_check("the line", line, size, &r->err);
     if (!status) status = append_turn(r, line, size);
     if (!status) status = generate(r, &g);
     if (g.text.size > 0) print_text(r, "\n", 1);
@@ -410,12 +412,12 @@ static int chat_loop(run *r) {
 /* The prompt is read before the model, so that a wrong one costs no time. */
 static int read_prompt(run *r) {
     const run_options *o = r->options;
-    int status = o->file ? read_text(o->file, &r->prompt, &r->err) : SERENO_OK;
+    int status = o->file ? file_read_text(o->file, &r->prompt, &r->err) : SERENO_OK;
     const char *text = o->prompt ? o->prompt : "";
     if (!status) status = sereno_text_append(&r->prompt, text, strlen(text), &r->err);
     /* A text file ends with a newline that is not part of what is said. */
     if (!status && o->file && r->prompt.size > 0 && r->prompt.data[r->prompt.size - 1] == '\n') r->prompt.size--;
-    if (!status) status = check_utf8("the prompt", r->prompt.data, r->prompt.size, &r->err);
+    if (!status) status = utf8_check("the prompt", r->prompt.data, r->prompt.size, &r->err);
     if (status && is_cancelled(r)) return interrupt_exit_code();
     return status ? fail(&r->diag, &r->err) : 0;
 }

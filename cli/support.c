@@ -113,31 +113,6 @@ int fail_model(const diagnostics *d, const char *option, const sereno_error *err
     return code;
 }
 
-int read_text(const char *path, sereno_text *out, sereno_error *err) {
-    bool standard = strcmp(path, "-") == 0;
-    FILE *file = standard ? stdin : fopen(path, "rbe");
-    if (!file) return err_set(err, SERENO_ERR_IO, "cannot open '%s': %s", path, strerror(errno));
-    char block[4096];
-    int status = SERENO_OK;
-    int64_t n = 0;
-    while (!status && (n = interrupt_read(fileno(file), block, sizeof block)) > 0) {
-        status = sereno_text_append(out, block, (size_t)n, err);
-    }
-    if (n < 0) {
-        int code = errno == EINTR ? SERENO_ERR_ABANDONED : SERENO_ERR_IO; /* a signal has come */
-        status = err_set(err, code, "cannot read '%s': %s", standard ? "standard input" : path, strerror(errno));
-    }
-    if (!standard) fclose(file);
-    return status;
-}
-
-int check_utf8(const char *what, const char *text, size_t size, sereno_error *err) {
-    size_t valid = utf8_valid_prefix(text, size);
-    if (valid == size) return SERENO_OK;
-    return err_set(err, SERENO_ERR_INVALID, "%s is not valid UTF-8: byte 0x%02X at offset %zu", what,
-                   (unsigned)(unsigned char)text[valid], valid);
-}
-
 int finish_output(const diagnostics *d, int code) {
     if (fflush(stdout) == 0 && !ferror(stdout)) return code;
     return fail_output(d, errno);

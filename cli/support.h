@@ -81,12 +81,6 @@ int model_check(const command_line *cl, const char *option, char *out, size_t si
 /* As fail, for an error of opening the model: where the default one is missing, says how to get it. */
 int fail_model(const diagnostics *d, const char *option, const sereno_error *err);
 
-/* Reads a file, or standard input for "-", whole. SERENO_ERR_IO names the file. */
-int read_text(const char *path, sereno_text *out, sereno_error *err);
-
-/* SERENO_ERR_INVALID with the offset of the first byte that is not UTF-8. */
-int check_utf8(const char *what, const char *text, size_t size, sereno_error *err);
-
 /* Prints and releases a document, in order of insertion. Does not return if there is none: an error is printed. */
 void print_json(json_t *document);
 
