@@ -108,8 +108,8 @@ static json_t *json_cell(const corun_report *r, const char *strategy, const char
     return cell;
 }
 
-static json_t *json_ratio(const corun_report *r, const char *strategy, const char *base, const char *foreground,
-                          const corun_ratio *ratio, const corun_ratio *same) {
+static json_t *json_compared(const corun_report *r, const char *strategy, const char *base, const char *foreground,
+                             const corun_ratio *ratio, const corun_ratio *same) {
     bool tells = r->same_a && r->same_b && !is_same(r, strategy) && !isnan(ratio->jank.point);
     return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "strategy", json_name(strategy), "base", json_name(base),
                      "foreground", json_name(foreground), "jank", json_interval(&ratio->jank), "tok_s",
@@ -131,7 +131,7 @@ static int put_foreground(json_t *cells, json_t *ratios, const corun_report *r, 
             corun_ratio ratio;
             status = corun_ratio_of(r->runs, r->strategies[s], bases[b], foreground, r->seed, &ratio, err);
             if (status) return status;
-            json_array_append_new(ratios, json_ratio(r, r->strategies[s], bases[b], foreground, &ratio, same));
+            json_array_append_new(ratios, json_compared(r, r->strategies[s], bases[b], foreground, &ratio, same));
         }
     }
     return SERENO_OK;

@@ -47,6 +47,13 @@ json_t *json_quantiles(sereno_quantiles q) {
     return json_pack("{s:f, s:f, s:f}", "p50", q.p50, "p95", q.p95, "p99", q.p99);
 }
 
+json_t *json_ratio(const paired_ratio *r) {
+    /* One pair has no interval. */
+    return json_pack("{s:o, s:o, s:o, s:i}", "point", r->n > 0 ? json_number(r->point) : json_null(), "lo",
+                     r->n > 1 ? json_number(r->lo) : json_null(), "hi", r->n > 1 ? json_number(r->hi) : json_null(),
+                     "n", r->n);
+}
+
 json_t *json_speculation(const sereno_speculation_stats *s, int32_t n_tokens) {
     json_t *by_depth = json_array(), *verify = json_object(), *passes = json_object();
     double whole = (double)s->step_ns, verify_ns = 0;

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "paired.h"
 #include "sereno/request.h"
 
 /* A string whatever its bytes: those that are not UTF-8 become U+FFFD. */
@@ -21,6 +22,9 @@ json_t *json_seed(uint64_t seed);
 
 /* {p50, p95, p99}. */
 json_t *json_quantiles(sereno_quantiles quantiles);
+
+/* {point, lo, hi, n}; null is what so few pairs do not tell. */
+json_t *json_ratio(const paired_ratio *ratio);
 
 /* The "speculation" object of an answer of n tokens. */
 json_t *json_speculation(const sereno_speculation_stats *stats, int32_t n_tokens);
