@@ -21,6 +21,7 @@
 #include "sampler_options.h"
 #include "shared_page.h"
 #include "thread.h"
+#include "whole_file.h"
 
 enum {
     SYNTHETIC_PROMPT_TOKENS = 32,
@@ -317,7 +318,7 @@ static json_t *json_settings(const corun_bench *c) {
     const char *isa = machine_isa(NULL);
     char cpu[128], path[4096];
     sereno_text program = {0};
-    bool known = process_own_path(path, sizeof path) && read_text(path, &program, NULL) == SERENO_OK;
+    bool known = process_own_path(path, sizeof path) && file_read_text(path, &program, NULL) == SERENO_OK;
     uint64_t program_hash = hash_bytes(known ? program.data : "", known ? program.size : 0);
     sereno_text_free(&program);
     cpu_name(cpu, sizeof cpu);

@@ -13,8 +13,6 @@
 #include "prompts.h"
 #include "sampler_options.h"
 
-enum { KIND_MAX = 32 };
-
 /* What the command line says. */
 typedef struct decode_arguments {
     common_options common;
@@ -34,6 +32,7 @@ typedef struct decode_bench {
     strategy_list strategies;
     synthetic_acceptance synthetic;
     prompt_list prompts;
+    decode_prompt rows[PROMPTS_MAX]; /* the same, for the bench */
 } decode_bench;
 
 /* ---- Opening ---- */
@@ -64,39 +63,8 @@ static void close_all(decode_bench *d) {
 
 /* ---- Reporting ---- */
 
-/* Sums over the repeats of a prompt, or of all (prompt -1). */
-typedef struct totals {
-    double tokens, ms, distinct;
-    int runs, different;
-    sereno_speculation_stats stats;
-} totals;
-
-static totals sum(const decode_result *r, int strategy, int prompt) {
-    totals t = {0};
-    for (int p = prompt < 0 ? 0 : prompt; p < (prompt < 0 ? r->n_prompts : prompt + 1); p++) {
-        for (int i = 0; i < r->repeats; i++) {
-            const decode_run *run = decode_run_of(r, strategy, p, i);
-            t.runs++;
-            t.tokens += run->n_tokens > 1 ? run->n_tokens - 1 : 0;
-            t.ms += run->decode_ms;
-            t.distinct += run->distinct_4grams;
-            t.different += !run->same_text;
-            sereno_speculation_add(&t.stats, &run->stats);
-        }
-    }
-    t.distinct /= t.runs > 0 ? t.runs : 1;
-    return t;
-}
-
-static json_t *json_ratio(const paired_ratio *r) {
-    /* One pair has no interval. */
-    return json_pack("{s:o, s:o, s:o, s:i}", "point", r->n > 0 ? json_number(r->point) : json_null(), "lo",
-                     r->n > 1 ? json_number(r->lo) : json_null(), "hi", r->n > 1 ? json_number(r->hi) : json_null(),
-                     "n", r->n);
-}
-
 static json_t *json_cell(const decode_bench *d, const decode_result *r, int strategy, int prompt) {
-    totals t = sum(r, strategy, prompt);
+    decode_totals t = decode_sum(r, strategy, prompt);
     json_t *runs = json_array();
     for (int i = 0; i < r->repeats; i++) {
         json_array_append_new(runs, json_real(decode_run_of(r, strategy, prompt, i)->tok_s));
@@ -113,25 +81,6 @@ static json_t *json_cell(const decode_bench *d, const decode_result *r, int stra
     return cell;
 }
 
-/* Kind of a prompt: its name up to the dash. */
-static void kind_of(const char *name, char kind[KIND_MAX]) {
-    snprintf(kind, KIND_MAX, "%.*s", (int)strcspn(name, "-"), name);
-}
-
-/* Ratio over the prompts of a kind; false when this prompt is not the first of its kind. */
-static bool kind_ratio(const decode_bench *d, const decode_result *r, int strategy, int first, paired_ratio *out) {
-    bool include[PROMPTS_MAX] = {false};
-    char kind[KIND_MAX], other[KIND_MAX];
-    kind_of(d->prompts.list[first].name, kind);
-    for (int i = 0; i < d->prompts.n; i++) {
-        kind_of(d->prompts.list[i].name, other);
-        include[i] = strcmp(kind, other) == 0;
-        if (i < first && include[i]) return false;
-    }
-    *out = decode_ratio_over(r, strategy, include);
-    return true;
-}
-
 /* `what`: "prompts", "kind" or "prompt", and which. */
 static json_t *json_ratio_row(const decode_bench *d, int strategy, const char *what, const char *which,
                               const paired_ratio *ratio) {
@@ -143,11 +92,10 @@ static json_t *json_ratios(const decode_bench *d, const decode_result *r) {
     json_t *ratios = json_array();
     for (int s = 1; s < r->n_strategies; s++) {
         paired_ratio all = decode_ratio_over(r, s, NULL), of;
-        char kind[KIND_MAX];
+        char kind[DECODE_KIND_MAX];
         json_array_append_new(ratios, json_ratio_row(d, s, "prompts", "all", &all));
         for (int p = 0; p < r->n_prompts; p++) {
-            if (!kind_ratio(d, r, s, p, &of)) continue;
-            kind_of(d->prompts.list[p].name, kind);
+            if (!decode_ratio_of_kind(r, s, p, kind, &of)) continue;
             json_array_append_new(ratios, json_ratio_row(d, s, "kind", kind, &of));
         }
         for (int p = 0; p < r->n_prompts; p++) {
@@ -185,7 +133,7 @@ static void print_document(const decode_bench *d, const decode_result *r) {
     print_json(document);
 }
 
-static void print_row(const totals *t, const paired_ratio *ratio, const char *what, int width) {
+static void print_row(const decode_totals *t, const paired_ratio *ratio, const char *what, int width) {
     const sereno_speculation_stats *s = &t->stats;
     printf("  %-*s %7.1f", width, what, share_of(t->tokens, t->ms) * 1000);
     if (ratio && ratio->n > 1) printf("  %5.2f [%.2f, %.2f]", ratio->point, ratio->lo, ratio->hi);
@@ -200,19 +148,18 @@ static void print_row(const totals *t, const paired_ratio *ratio, const char *wh
 static void print_strategy(const decode_bench *d, const decode_result *r, int s, int width) {
     printf("\n%s\n", d->strategies.list[s].name);
     for (int p = 0; p < r->n_prompts; p++) {
-        totals t = sum(r, s, p);
+        decode_totals t = decode_sum(r, s, p);
         paired_ratio ratio = decode_ratio(r, s, p);
         print_row(&t, s > 0 ? &ratio : NULL, d->prompts.list[p].name, width);
     }
     for (int p = 0; p < r->n_prompts && s > 0; p++) {
         paired_ratio ratio;
-        char kind[KIND_MAX], label[KIND_MAX + 8];
-        if (!kind_ratio(d, r, s, p, &ratio)) continue;
-        kind_of(d->prompts.list[p].name, kind);
+        char kind[DECODE_KIND_MAX], label[DECODE_KIND_MAX + 8];
+        if (!decode_ratio_of_kind(r, s, p, kind, &ratio)) continue;
         snprintf(label, sizeof label, "all %s", kind);
         if (ratio.n > 1) printf("  %-*s %7s  %5.2f [%.2f, %.2f]\n", width, label, "", ratio.point, ratio.lo, ratio.hi);
     }
-    totals all = sum(r, s, -1);
+    decode_totals all = decode_sum(r, s, -1);
     paired_ratio ratio = decode_ratio_over(r, s, NULL);
     print_row(&all, s > 0 ? &ratio : NULL, "all", width);
 }
@@ -240,14 +187,6 @@ static void print_table(const decode_bench *d, const decode_result *r) {
 
 /* ---- The command ---- */
 
-static int count_different(const decode_result *r) {
-    int n = 0;
-    for (int s = 0; s < r->n_strategies; s++) {
-        n += sum(r, s, -1).different;
-    }
-    return n;
-}
-
 static int run_bench(const command_line *cl, const decode_arguments *a) {
     decode_bench *d = calloc(1, sizeof *d);
     decode_result result = {0};
@@ -265,15 +204,14 @@ static int run_bench(const command_line *cl, const decode_arguments *a) {
         for (int i = 0; i < d->strategies.n; i++) {
             list[i] = strategy_for_bench(&d->strategies.list[i]);
         }
-        decode_prompt prompts[PROMPTS_MAX];
         for (int i = 0; i < d->prompts.n; i++) {
-            prompts[i] = (decode_prompt){d->prompts.list[i].name, d->prompts.list[i].tokens};
+            d->rows[i] = (decode_prompt){d->prompts.list[i].name, d->prompts.list[i].tokens};
         }
         decode_options o = {.engine = d->engine,
                             .tokenizer = sereno_model_tokenizer(d->model),
                             .strategies = list,
                             .n_strategies = d->strategies.n,
-                            .prompts = prompts,
+                            .prompts = d->rows,
                             .n_prompts = d->prompts.n,
                             .repeats = a->repeats,
                             .first_seed = a->sampler.seed,
@@ -286,7 +224,7 @@ static int run_bench(const command_line *cl, const decode_arguments *a) {
     code = bench_measured(&d->b, status);
     if (!code && a->common.json) print_document(d, &result);
     else if (!code) print_table(d, &result);
-    if (!code && count_different(&result) > 0) {
+    if (!code && decode_count_different(&result) > 0) {
         warn(&d->b.diag, "texts differ between strategies, which is a bug: please report it");
         code = EXIT_FAILED;
     }

@@ -13,8 +13,8 @@
 #include "governor_options.h"
 #include "machine_options.h"
 #include "number.h"
+#include "prompts.h"
 #include "sampler_options.h"
-#include "sereno/chat.h"
 
 enum { CURVE_MAX = 16, CPUS_TEXT_MAX = 6 * CPUS_MAX };
 
@@ -55,12 +55,7 @@ typedef struct reaction_bench {
 
 /* ---- Opening ---- */
 
-static int make_prompt(reaction_bench *r) {
-    static const char text[] = "Write a long story about a lighthouse keeper who learns to listen to the sea.";
-    sereno_chat_template chat = sereno_model_chat(r->model);
-    return sereno_chat_turn(sereno_model_tokenizer(r->model), chat.kind == SERENO_CHAT_NONE ? NULL : &chat, true, NULL, text,
-                            strlen(text), &r->prompt, &r->b.err);
-}
+static const char story[] = "Write a long story about a lighthouse keeper who learns to listen to the sea.";
 
 static int open_all(reaction_bench *r) {
     const reaction_arguments *a = r->a;
@@ -68,7 +63,7 @@ static int open_all(reaction_bench *r) {
     char path[4096];
     int status = model_path(a->model, path, sizeof path, err);
     if (!status) status = sereno_model_open(path, &r->model, err);
-    if (!status) status = make_prompt(r);
+    if (!status) status = prompt_tokens(r->model, false, story, sizeof story - 1, &r->prompt, err);
     /* Before the engine makes this thread an idle one. */
     if (!status) status = toggler_open(a->foreground_cpu, &r->foreground, err);
     if (status) return status;

@@ -7,7 +7,6 @@
 #include "command.h"
 #include "cpu.h"
 #include "draft_options.h"
-#include "free_core.h"
 #include "machine_options.h"
 
 enum { PATH_SIZE = 4096 };
@@ -38,7 +37,7 @@ typedef struct calibrating {
 /* Whether the compute threads take every core that there is. To be asked before an engine takes its cores. */
 static bool takes_every_core(const calibrate_arguments *a) {
     const machine_options *m = &a->machine;
-    return a->aggressor_cpu < 0 && m->n_threads >= cpu_count() && free_core(m) < 0;
+    return a->aggressor_cpu < 0 && m->n_threads >= cpu_count() && cpu_beside(m->cpu_list, m->n_cpus) < 0;
 }
 
 /* ---- Output ---- */
@@ -131,11 +130,12 @@ static int measure(calibrating *c) {
     const calibrate_arguments *a = c->a;
     sereno_error *err = &c->bench.err;
     c->shares = takes_every_core(a);
-    sereno_calibrate_options o = {.seconds = (double)a->seconds,
-                                  .aggressor_cpu = a->aggressor_cpu < 0 ? free_core(&a->machine) : a->aggressor_cpu,
-                                  .for_threads = a->machine.n_threads,
-                                  .progress = on_progress,
-                                  .ctx = c};
+    sereno_calibrate_options o = {
+        .seconds = (double)a->seconds,
+        .aggressor_cpu = a->aggressor_cpu < 0 ? cpu_beside(a->machine.cpu_list, a->machine.n_cpus) : a->aggressor_cpu,
+        .for_threads = a->machine.n_threads,
+        .progress = on_progress,
+        .ctx = c};
     c->bench.activity = "calibrating";
     sereno_calibration *calibration = NULL;
     int status = open_engines(c);

@@ -16,6 +16,8 @@
 #include "sereno/sereno.h"
 #include "session_options.h"
 #include "support.h"
+#include "utf8.h"
+#include "whole_file.h"
 
 enum { LONG_PREFILL_TOKENS = 256, GRACE_MS = 20 };
 
@@ -68,11 +70,11 @@ static int check_options(const command_line *cl, run *r) {
     for (int i = 0; i < o->stops.n; i++) {
         if (o->stops.items[i][0] == '\0') return usage_error(cl, "--stop is empty");
     }
-    if (o->system && check_utf8("the system message", o->system, strlen(o->system), &r->err) != 0) {
+    if (o->system && utf8_check("the system message", o->system, strlen(o->system), &r->err) != 0) {
         return fail(&r->diag, &r->err);
     }
     for (int i = 0; i < o->stops.n; i++) {
-        if (check_utf8("a stop string", o->stops.items[i], strlen(o->stops.items[i]), &r->err) != 0) {
+        if (utf8_check("a stop string", o->stops.items[i], strlen(o->stops.items[i]), &r->err) != 0) {
             return fail(&r->diag, &r->err);
         }
     }
@@ -194,10 +196,6 @@ static double rate(double n, double ms) {
     return ms > 0 ? n / ms * 1000 : 0;
 }
 
-static json_t *json_quantiles(sereno_quantiles q) {
-    return json_pack("{s:f, s:f, s:f}", "p50", q.p50, "p95", q.p95, "p99", q.p99);
-}
-
 static json_t *json_settings(const run *r) {
     const sereno_sampler *s = &r->options->sampler;
     json_t *stops = json_array();
@@ -296,7 +294,7 @@ static void end_answer(run *r) {
 static int answer_line(run *r, const char *line, size_t size) {
     sereno_answer *answer = NULL;
     const sereno_generation *g;
-    int status = check_utf8("the line", line, size, &r->err);
+    int status = utf8_check("the line", line, size, &r->err);
     if (!status) status = ask(r, line, size, &answer, &g);
     end_answer(r);
     int code = status ? fail(&r->diag, &r->err) : 0;
@@ -349,12 +347,12 @@ static int chat_loop(run *r) {
 /* The prompt is read before the model, so that a wrong one costs no time. */
 static int read_prompt(run *r) {
     const run_options *o = r->options;
-    int status = o->file ? read_text(o->file, &r->prompt, &r->err) : SERENO_OK;
+    int status = o->file ? file_read_text(o->file, &r->prompt, &r->err) : SERENO_OK;
     const char *text = o->prompt ? o->prompt : "";
     if (!status) status = sereno_text_append(&r->prompt, text, strlen(text), &r->err);
     /* A text file ends with a newline that is not part of what is said. */
     if (!status && o->file && r->prompt.size > 0 && r->prompt.data[r->prompt.size - 1] == '\n') r->prompt.size--;
-    if (!status) status = check_utf8("the prompt", r->prompt.data, r->prompt.size, &r->err);
+    if (!status) status = utf8_check("the prompt", r->prompt.data, r->prompt.size, &r->err);
     if (status && is_cancelled(r)) return interrupt_exit_code();
     return status ? fail(&r->diag, &r->err) : 0;
 }

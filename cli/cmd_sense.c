@@ -7,9 +7,9 @@
 #include "bench_command.h"
 #include "bench_sense.h"
 #include "command.h"
+#include "cpu.h"
 #include "draft_options.h"
 #include "errors.h"
-#include "free_core.h"
 #include "machine_options.h"
 #include "machine_sensors.h"
 #include "output_file.h"
@@ -184,7 +184,9 @@ static int measure(sensing *s) {
     sense_result result = {0};
     char model[RECORDING_TEXT_MAX];
     bool quiet = a->foreground == FOREGROUND_NONE;
-    s->foreground_cpu = quiet ? -1 : a->foreground_cpu >= 0 ? a->foreground_cpu : free_core(&a->machine);
+    s->foreground_cpu = quiet                    ? -1
+                        : a->foreground_cpu >= 0 ? a->foreground_cpu
+                                                 : cpu_beside(a->machine.cpu_list, a->machine.n_cpus);
     describe_model(s->model, model);
     int status = open_record(s);
     if (!status) status = open_engines(s);

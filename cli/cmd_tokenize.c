@@ -5,6 +5,8 @@
 #include "command.h"
 #include "sereno/model.h"
 #include "support.h"
+#include "utf8.h"
+#include "whole_file.h"
 
 /* A token as text on its own; what is not a whole character shows as U+FFFD. */
 static int piece_of(const sereno_tokenizer *t, int32_t id, sereno_text *out, sereno_error *err) {
@@ -76,8 +78,8 @@ int cmd_tokenize(int argc, char **argv) {
     sereno_text text = {0};
     sereno_tokens tokens = {0};
     sereno_model *model = NULL;
-    int status = file ? read_text(file, &text, &err) : sereno_text_append(&text, argument, strlen(argument), &err);
-    if (!status) status = check_utf8("the text", text.data, text.size, &err);
+    int status = file ? file_read_text(file, &text, &err) : sereno_text_append(&text, argument, strlen(argument), &err);
+    if (!status) status = utf8_check("the text", text.data, text.size, &err);
     bool readable = !status;
     if (!status) status = sereno_model_open(path, &model, &err);
     if (!status) {

@@ -2,8 +2,6 @@
 #ifndef CLI_DRAFT_OPTIONS_H
 #define CLI_DRAFT_OPTIONS_H
 
-#include <jansson.h>
-
 #include "draft_model.h"
 #include "machine_options.h"
 #include "sereno/session.h"
@@ -65,8 +63,5 @@ void draft_close_opened(opened_draft *draft);
 
 /* Name of the draft as it runs: "self:int4", "ngram", "none", the file's name. */
 const char *draft_name(const draft_options *options, const opened_draft *draft);
-
-/* The "speculation" object of an answer of n_tokens. */
-json_t *json_speculation(const sereno_speculation_stats *s, int32_t n_tokens);
 
 #endif

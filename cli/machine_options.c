@@ -20,32 +20,9 @@ machine_options machine_defaults(void) {
     return m;
 }
 
-/* Parses "0,2-3"; false when it is anything else. */
-static bool parse_cpus(const char *text, int *out, int *n) {
-    *n = 0;
-    while (*text) {
-        char *end;
-        long first = strtol(text, &end, 10), last = first;
-        if (end == text || *text == '-' || *text == '+') return false;
-        if (*end == '-') {
-            const char *second = end + 1;
-            last = strtol(second, &end, 10);
-            if (end == second) return false;
-        }
-        if (first < 0 || last < first || last >= 4096) return false;
-        for (long cpu = first; cpu <= last; cpu++) {
-            if (*n == CPUS_MAX) return false;
-            out[(*n)++] = (int)cpu;
-        }
-        if (*end && (*end != ',' || !end[1])) return false;
-        text = *end ? end + 1 : end;
-    }
-    return *n > 0;
-}
-
 int machine_check(const command_line *cl, machine_options *m) {
     if (!places_timing(NULL, m->timing_folder, sizeof m->timing_folder)) m->timing_folder[0] = '\0';
-    if (!m->cpus || parse_cpus(m->cpus, m->cpu_list, &m->n_cpus)) return 0;
+    if (!m->cpus || cpu_parse_list(m->cpus, m->cpu_list, CPUS_MAX, &m->n_cpus)) return 0;
     return usage_error(cl, "--cpu is '%s'; a list of at most %d cores like 0,2-3 is needed", m->cpus, CPUS_MAX);
 }
 

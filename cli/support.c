@@ -1,8 +1,6 @@
 #include "support.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +8,6 @@
 #include "calibration_store.h"
 #include "errors.h"
 #include "interrupt.h"
-#include "number.h"
 #include "sereno/clock.h"
 #include "utf8.h"
 
@@ -116,62 +113,6 @@ int fail_model(const diagnostics *d, const char *option, const sereno_error *err
     return code;
 }
 
-int read_text(const char *path, sereno_text *out, sereno_error *err) {
-    bool standard = strcmp(path, "-") == 0;
-    FILE *file = standard ? stdin : fopen(path, "rbe");
-    if (!file) return err_set(err, SERENO_ERR_IO, "cannot open '%s': %s", path, strerror(errno));
-    char block[4096];
-    int status = SERENO_OK;
-    int64_t n = 0;
-    while (!status && (n = interrupt_read(fileno(file), block, sizeof block)) > 0) {
-        status = sereno_text_append(out, block, (size_t)n, err);
-    }
-    if (n < 0) {
-        int code = errno == EINTR ? SERENO_ERR_ABANDONED : SERENO_ERR_IO; /* a signal has come */
-        status = err_set(err, code, "cannot read '%s': %s", standard ? "standard input" : path, strerror(errno));
-    }
-    if (!standard) fclose(file);
-    return status;
-}
-
-int check_utf8(const char *what, const char *text, size_t size, sereno_error *err) {
-    size_t valid = utf8_valid_prefix(text, size);
-    if (valid == size) return SERENO_OK;
-    return err_set(err, SERENO_ERR_INVALID, "%s is not valid UTF-8: byte 0x%02X at offset %zu", what,
-                   (unsigned)(unsigned char)text[valid], valid);
-}
-
-json_t *json_text(const char *text, size_t size) {
-    static const char REPLACEMENT[] = "\xEF\xBF\xBD";
-    sereno_text clean = {0};
-    int status = sereno_text_append(&clean, "", 0, NULL);
-    while (size > 0 && !status) {
-        size_t valid = utf8_valid_prefix(text, size), bad = valid < size ? 1 : 0;
-        status = sereno_text_append(&clean, text, valid, NULL);
-        if (bad && !status) status = sereno_text_append(&clean, REPLACEMENT, sizeof REPLACEMENT - 1, NULL);
-        text += valid + bad;
-        size -= valid + bad;
-    }
-    json_t *json = status ? json_null() : json_stringn(clean.data, clean.size);
-    sereno_text_free(&clean);
-    return json;
-}
-
-json_t *json_number(double value) {
-    if (isfinite(value)) return json_real(value);
-    return json_string(isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
-}
-
-json_t *json_float(float value) {
-    char text[32];
-    number_format(text, sizeof text, "%.7g", (double)value);
-    return json_number(number_parse(text, NULL));
-}
-
-json_t *json_seed(uint64_t seed) {
-    return json_sprintf("%" PRIu64, seed);
-}
-
 int finish_output(const diagnostics *d, int code) {
     if (fflush(stdout) == 0 && !ferror(stdout)) return code;
     return fail_output(d, errno);
@@ -180,10 +121,6 @@ int finish_output(const diagnostics *d, int code) {
 int fail_output(const diagnostics *d, int reason) {
     fprintf(d->to, "%s: cannot write the output: %s\n", d->command, strerror(reason));
     return EXIT_FAILED;
-}
-
-json_t *json_name(const char *text) {
-    return json_text(text, strlen(text));
 }
 
 void print_json(json_t *document) {

@@ -2,12 +2,12 @@
 #ifndef CLI_SUPPORT_H
 #define CLI_SUPPORT_H
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
+#include "json_values.h"
 #include "options.h"
 #include "sereno/error.h"
 #include "sereno/sensor.h"
@@ -72,27 +72,6 @@ int model_path(const char *option, char *out, size_t size, sereno_error *err);
 int model_check(const command_line *cl, const char *option, char *out, size_t size);
 /* As fail, for an error of opening the model: where the default one is missing, says how to get it. */
 int fail_model(const diagnostics *d, const char *option, const sereno_error *err);
-
-/* Reads a file, or standard input for "-", whole. SERENO_ERR_IO names the file. */
-int read_text(const char *path, sereno_text *out, sereno_error *err);
-
-/* SERENO_ERR_INVALID with the offset of the first byte that is not UTF-8. */
-int check_utf8(const char *what, const char *text, size_t size, sereno_error *err);
-
-/* A string for JSON whatever its bytes: those that are not UTF-8 become U+FFFD. */
-json_t *json_text(const char *text, size_t size);
-json_t *json_name(const char *text); /* the same, up to the terminating 0 */
-/* part / whole, and 0 of nothing. */
-static inline double share_of(double part, double whole) {
-    return whole > 0 ? part / whole : 0;
-}
-
-/* A number for JSON, which has none for infinity and NaN: they become the strings "inf", "-inf" and "nan". */
-json_t *json_number(double value);
-/* A setting as it was given: 0.7 and not 0.699999988. */
-json_t *json_float(float value);
-/* A seed, as text: JSON numbers do not hold 64 bits everywhere. */
-json_t *json_seed(uint64_t seed);
 
 /* Prints and releases a document, in order of insertion. Does not return if there is none: an error is printed. */
 void print_json(json_t *document);

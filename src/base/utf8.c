@@ -3,6 +3,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "errors.h"
+
 /* Length and allowed range of the second byte by first byte (Unicode standard, table 3-7). */
 typedef struct lead {
     int length;
@@ -59,6 +61,13 @@ size_t utf8_valid_prefix(const char *data, size_t size) {
         at += (size_t)c.length;
     }
     return at;
+}
+
+int utf8_check(const char *what, const char *text, size_t size, sereno_error *err) {
+    size_t valid = utf8_valid_prefix(text, size);
+    if (valid == size) return SERENO_OK;
+    return err_set(err, SERENO_ERR_INVALID, "%s is not valid UTF-8: byte 0x%02X at offset %zu", what,
+                   (unsigned)(unsigned char)text[valid], valid);
 }
 
 void utf8_make_printable(char *text) {

@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "sereno/error.h"
+
 enum { UTF8_MAX_BYTES = 4 };
 
 typedef enum utf8_kind {
@@ -33,5 +35,8 @@ void utf8_make_printable(char *text);
 
 /* Length of the longest prefix that is whole valid characters: equals size when all of it is valid. */
 size_t utf8_valid_prefix(const char *data, size_t size);
+
+/* SERENO_ERR_INVALID where not all of it is, with `what` it is and the offset of the first byte that is not. */
+int utf8_check(const char *what, const char *text, size_t size, sereno_error *err);
 
 #endif

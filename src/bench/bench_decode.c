@@ -1,6 +1,7 @@
 #include "bench_decode.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -139,7 +140,8 @@ static int run_all(state *s, sereno_error *err) {
 }
 
 int bench_decode(const decode_options *o, decode_result *out, sereno_error *err) {
-    *out = (decode_result){.n_strategies = o->n_strategies, .n_prompts = o->n_prompts, .repeats = o->repeats};
+    *out = (decode_result){
+        .n_strategies = o->n_strategies, .n_prompts = o->n_prompts, .repeats = o->repeats, .prompts = o->prompts};
     if (o->n_strategies > STRATEGIES_MAX) {
         return err_set(err, SERENO_ERR_INVALID, "%d strategies; at most %d are allowed", o->n_strategies,
                        STRATEGIES_MAX);
@@ -174,6 +176,33 @@ void decode_result_free(decode_result *result) {
     *result = (decode_result){0};
 }
 
+/* ---- Sums ---- */
+
+decode_totals decode_sum(const decode_result *r, int strategy, int prompt) {
+    decode_totals t = {0};
+    for (int p = prompt < 0 ? 0 : prompt; p < (prompt < 0 ? r->n_prompts : prompt + 1); p++) {
+        for (int i = 0; i < r->repeats; i++) {
+            const decode_run *run = decode_run_of(r, strategy, p, i);
+            t.runs++;
+            t.tokens += run->n_tokens > 1 ? run->n_tokens - 1 : 0;
+            t.ms += run->decode_ms;
+            t.distinct += run->distinct_4grams;
+            t.different += !run->same_text;
+            sereno_speculation_add(&t.stats, &run->stats);
+        }
+    }
+    t.distinct /= t.runs > 0 ? t.runs : 1;
+    return t;
+}
+
+int decode_count_different(const decode_result *r) {
+    int n = 0;
+    for (int s = 0; s < r->n_strategies; s++) {
+        n += decode_sum(r, s, -1).different;
+    }
+    return n;
+}
+
 /* ---- Ratios ---- */
 
 paired_ratio decode_ratio(const decode_result *r, int strategy, int prompt) {
@@ -202,4 +231,26 @@ paired_ratio decode_ratio_over(const decode_result *r, int strategy, const bool 
     paired_ratio ratio = n > 0 ? paired_ratio_of(points, ones, n) : (paired_ratio){0};
     free(points);
     return ratio;
+}
+
+static size_t kind_length(const char *name) {
+    size_t length = strcspn(name, "-");
+    return length < DECODE_KIND_MAX ? length : DECODE_KIND_MAX - 1;
+}
+
+bool decode_ratio_of_kind(const decode_result *r, int strategy, int prompt, char kind[DECODE_KIND_MAX],
+                          paired_ratio *out) {
+    size_t length = kind_length(r->prompts[prompt].name);
+    bool *include = calloc((size_t)r->n_prompts, sizeof *include);
+    if (!include) return false;
+    bool first = true;
+    for (int i = 0; i < r->n_prompts; i++) {
+        const char *name = r->prompts[i].name;
+        include[i] = kind_length(name) == length && memcmp(name, r->prompts[prompt].name, length) == 0;
+        first = first && (i >= prompt || !include[i]);
+    }
+    snprintf(kind, DECODE_KIND_MAX, "%.*s", (int)length, r->prompts[prompt].name);
+    if (first) *out = decode_ratio_over(r, strategy, include);
+    free(include);
+    return first;
 }

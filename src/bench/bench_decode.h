@@ -53,7 +53,8 @@ typedef struct decode_run {
 
 typedef struct decode_result {
     int n_strategies, n_prompts, repeats;
-    decode_run *runs; /* [strategy][prompt][repeat]; owned */
+    const decode_prompt *prompts; /* the options' */
+    decode_run *runs;             /* [strategy][prompt][repeat]; owned */
     /* From the verdict to abandon until the next subgraph begins, over all runs; 0 when nothing was abandoned. */
     sereno_quantiles abandon_us;
     uint64_t n_abandoned;
@@ -67,9 +68,29 @@ static inline const decode_run *decode_run_of(const decode_result *r, int strate
     return &r->runs[((strategy * r->n_prompts) + prompt) * r->repeats + repeat];
 }
 
+/* Sums over the repeats of a prompt, or of all prompts. */
+typedef struct decode_totals {
+    double tokens, ms;   /* from the first token on */
+    double distinct;     /* mean of distinct_4grams */
+    int runs, different; /* whose text was not the first strategy's */
+    sereno_speculation_stats stats;
+} decode_totals;
+
+/* prompt -1: of all. */
+decode_totals decode_sum(const decode_result *r, int strategy, int prompt);
+/* Runs of all strategies whose text was not the first one's. */
+int decode_count_different(const decode_result *r);
+
 /* Speed of a strategy over the first one's, on one prompt (pairs are repeats), or of all prompts (pairs are means of
  * prompts) whose `include` is set; include NULL: all. Runs without two tokens are left out; n = 0: there were none. */
 paired_ratio decode_ratio(const decode_result *r, int strategy, int prompt);
 paired_ratio decode_ratio_over(const decode_result *r, int strategy, const bool *include);
+
+enum { DECODE_KIND_MAX = 32 };
+
+/* The kind of a prompt, which is its name up to the first dash, and the ratio over the prompts of that kind. False
+ * where this prompt is not the first of its kind. */
+bool decode_ratio_of_kind(const decode_result *r, int strategy, int prompt, char kind[DECODE_KIND_MAX],
+                          paired_ratio *out);
 
 #endif

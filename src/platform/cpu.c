@@ -3,6 +3,7 @@
 
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
@@ -32,6 +33,40 @@ int cpu_list(int *out, int max) {
         if (CPU_ISSET(i, &set)) out[n++] = i;
     }
     return n;
+}
+
+bool cpu_parse_list(const char *text, int *out, int max, int *n) {
+    *n = 0;
+    while (*text) {
+        char *end;
+        long first = strtol(text, &end, 10), last = first;
+        if (end == text || *text == '-' || *text == '+') return false;
+        if (*end == '-') {
+            const char *second = end + 1;
+            last = strtol(second, &end, 10);
+            if (end == second) return false;
+        }
+        if (first < 0 || last < first || last > CPU_NUMBER_MAX) return false;
+        for (long cpu = first; cpu <= last; cpu++) {
+            if (*n == max) return false;
+            out[(*n)++] = (int)cpu;
+        }
+        if (*end && (*end != ',' || !end[1])) return false;
+        text = *end ? end + 1 : end;
+    }
+    return *n > 0;
+}
+
+int cpu_beside(const int *taken, int n_taken) {
+    int cores[CPU_SETSIZE], n = n_taken > 0 ? cpu_list(cores, CPU_SETSIZE) : 0;
+    for (int i = n - 1; i >= 0; i--) {
+        bool is_taken = false;
+        for (int t = 0; t < n_taken; t++) {
+            is_taken = is_taken || taken[t] == cores[i];
+        }
+        if (!is_taken) return cores[i];
+    }
+    return -1;
 }
 
 uint64_t cpu_l3_bytes(void) {

@@ -1,6 +1,6 @@
 /* Lines of standard input, of any length, one at a time; a signal ends the wait for one (interrupt.h). */
-#ifndef CLI_LINE_READER_H
-#define CLI_LINE_READER_H
+#ifndef PLATFORM_LINE_READER_H
+#define PLATFORM_LINE_READER_H
 
 #include <stddef.h>
 

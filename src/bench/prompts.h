@@ -1,6 +1,8 @@
-/* Prompts of a bench: files, wrapped as chats where the model has a template. */
-#ifndef CLI_PROMPTS_H
-#define CLI_PROMPTS_H
+/* Prompts of a bench, wrapped as chats where the model has a template. Thread: the main one, which a signal finds. */
+#ifndef BENCH_PROMPTS_H
+#define BENCH_PROMPTS_H
+
+#include <stdbool.h>
 
 #include "sereno/model.h"
 #include "sereno/text.h"
@@ -17,6 +19,11 @@ typedef struct prompt_list {
     prompt list[PROMPTS_MAX];
     int n;
 } prompt_list;
+
+/* Appends a prompt's tokens, with the system message of the model's own template and the beginning of the answer. raw:
+ * no template. */
+int prompt_tokens(const sereno_model *model, bool raw, const char *text, size_t size, sereno_tokens *out,
+                  sereno_error *err);
 
 /* Reads a file, or all *.txt of a folder, at least one. raw: no template. On failure: free it. */
 int prompts_read(const char *path, bool raw, const sereno_model *model, prompt_list *out, sereno_error *err);

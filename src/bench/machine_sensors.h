@@ -2,8 +2,8 @@
  * What a machine may show of itself beside what the sensor reads: pressure, stalls a cache miss (CPLM), energy, and a
  * foreground's hints. Each is there or not; over a run, with the reason where not. Thread: one, the engine's owner.
  */
-#ifndef CLI_MACHINE_SENSORS_H
-#define CLI_MACHINE_SENSORS_H
+#ifndef BENCH_MACHINE_SENSORS_H
+#define BENCH_MACHINE_SENSORS_H
 
 #include <jansson.h>
 

@@ -5,10 +5,9 @@
 #include <string.h>
 
 #include "corun_stats.h"
-#include "draft_options.h"
 #include "errors.h"
+#include "json_values.h"
 #include "number.h"
-#include "support.h"
 #include "utf8.h"
 
 /* ---- What is compared ---- */
@@ -56,7 +55,7 @@ static json_t *json_interval(const interval *i) {
                      i->n);
 }
 
-static json_t *json_quantiles(const sereno_quantiles *q) {
+static json_t *known_quantiles(const sereno_quantiles *q) {
     return json_pack("{s:o, s:o, s:o}", "p50", known_above_0(q->p50), "p95", known_above_0(q->p95), "p99",
                      known_above_0(q->p99));
 }
@@ -96,10 +95,10 @@ static json_t *json_cell(const corun_report *r, const char *strategy, const char
                   json_name(foreground), "placement", r->placement, "frames", (json_int_t)c->frames, "janky",
                   (json_int_t)c->janky, "jank_rate", known(c->jank_rate.point), "jank_rate_lo", known(c->jank_rate.lo),
                   "jank_rate_hi", known(c->jank_rate.hi), "dropped", (json_int_t)c->dropped);
-    json_t *more = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "frame_ms", json_quantiles(&c->frame_ms),
+    json_t *more = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "frame_ms", known_quantiles(&c->frame_ms),
                              "fg_latency_ns", known_above_0(c->fg_latency_ns), "tok_s", known(c->tok_s.point),
                              "tok_s_lo", known(c->tok_s.lo), "tok_s_hi", known(c->tok_s.hi), "ttft_ms",
-                             json_quantiles(&c->ttft_ms), "itl_ms", json_quantiles(&c->itl_ms));
+                             known_quantiles(&c->ttft_ms), "itl_ms", known_quantiles(&c->itl_ms));
     json_object_update(cell, more);
     json_decref(more);
     put_engine(cell, c);
@@ -109,8 +108,8 @@ static json_t *json_cell(const corun_report *r, const char *strategy, const char
     return cell;
 }
 
-static json_t *json_ratio(const corun_report *r, const char *strategy, const char *base, const char *foreground,
-                          const corun_ratio *ratio, const corun_ratio *same) {
+static json_t *json_compared(const corun_report *r, const char *strategy, const char *base, const char *foreground,
+                             const corun_ratio *ratio, const corun_ratio *same) {
     bool tells = r->same_a && r->same_b && !is_same(r, strategy) && !isnan(ratio->jank.point);
     return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "strategy", json_name(strategy), "base", json_name(base),
                      "foreground", json_name(foreground), "jank", json_interval(&ratio->jank), "tok_s",
@@ -132,7 +131,7 @@ static int put_foreground(json_t *cells, json_t *ratios, const corun_report *r, 
             corun_ratio ratio;
             status = corun_ratio_of(r->runs, r->strategies[s], bases[b], foreground, r->seed, &ratio, err);
             if (status) return status;
-            json_array_append_new(ratios, json_ratio(r, r->strategies[s], bases[b], foreground, &ratio, same));
+            json_array_append_new(ratios, json_compared(r, r->strategies[s], bases[b], foreground, &ratio, same));
         }
     }
     return SERENO_OK;

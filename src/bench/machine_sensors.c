@@ -2,9 +2,9 @@
 
 #include <math.h>
 
+#include "json_values.h"
 #include "procfs.h"
 #include "sereno/clock.h"
-#include "support.h"
 #include "thread.h"
 
 static const char *const resources[PRESSURES] = {"cpu", "memory"};
