@@ -1,5 +1,4 @@
 /* sereno bench corun. */
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

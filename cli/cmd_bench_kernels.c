@@ -2,6 +2,7 @@
 #include "bench_command.h"
 #include "bench_kernels.h"
 #include "command.h"
+#include "json_results.h"
 #include "machine_options.h"
 
 enum { SHAPES_MAX = OPTION_LIST_MAX };
@@ -10,20 +11,11 @@ enum { SHAPES_MAX = OPTION_LIST_MAX };
 static const kernels_shape default_shapes[] = {{1536, 576}, {576, 1536}, {8192, 2048}, {2048, 8192}};
 
 static void print_document(const kernels_result *result, const kernels_options *o) {
-    json_t *document = bench_document(), *kernels = json_array();
-    for (size_t i = 0; i < result->n; i++) {
-        const kernels_cell *c = &result->cells[i];
-        json_array_append_new(kernels,
-                              json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:f, s:f, s:b, s:i, s:f}", "isa", c->isa,
-                                        "type", kernels_type_name(c->type), "activation_bits", c->activation_bits,
-                                        "rows", c->shape.rows, "cols", c->shape.columns, "batch", c->batch, "gmacs",
-                                        c->gmacs, "gbs", c->gbs, "cached", c->cached, "prefetch_bytes",
-                                        c->prefetch_bytes, "data_mib", (double)c->data_bytes / (1 << 20)));
-    }
+    json_t *document = bench_document();
     json_object_set_new(document, "threads", json_integer(o->n_threads));
     json_object_set_new(document, "repeats", json_integer(o->repeats));
     json_object_set_new(document, "sample_ms", json_number((double)o->sample_ns / 1e6));
-    json_object_set_new(document, "kernels", kernels);
+    json_object_set_new(document, "kernels", json_kernels(result));
     print_json(document);
 }
 

@@ -9,6 +9,7 @@
 #include "command.h"
 #include "cpu.h"
 #include "draft_options.h"
+#include "json_results.h"
 #include "machine_options.h"
 #include "sereno/sereno.h"
 #include "utf8.h"
@@ -100,23 +101,12 @@ static void close_all(opened *o) {
 
 /* ---- Reporting ---- */
 
-static json_t *json_counts(const check_counts *c) {
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "trials",
-                     (json_int_t)c->trials, "answers", (json_int_t)c->answers, "tokens", (json_int_t)c->tokens,
-                     "passes", (json_int_t)c->passes, "passes_abandoned", (json_int_t)c->passes_abandoned, "drafted",
-                     (json_int_t)c->drafted, "drafted_abandoned", (json_int_t)c->drafts_abandoned, "verified_neural",
-                     (json_int_t)c->verified_neural, "verified_ngram", (json_int_t)c->verified_ngram, "accepted_neural",
-                     (json_int_t)c->accepted_neural, "accepted_ngram", (json_int_t)c->accepted_ngram, "sleeps",
-                     (json_int_t)c->sleeps, "governed", (json_int_t)c->governed, "cancelled", (json_int_t)c->cancelled,
-                     "stopped", (json_int_t)c->stopped, "filled_context", (json_int_t)c->filled);
-}
-
 static void print_document(const check_arguments *a, const opened *o, const check_result *r, const char *repeat) {
     json_t *document = bench_document(), *drafts = json_array(), *first = json_null();
     const check_counts total = check_total(r);
     for (int i = 0; i < o->n_drafts; i++) {
         json_array_append_new(drafts, json_pack("{s:o, s:o}", "draft", json_name(o->draft_names[i]), "counts",
-                                                json_counts(&r->by_draft[i])));
+                                                json_check_counts(&r->by_draft[i])));
     }
     if (r->differences > 0) {
         first = json_pack("{s:I, s:o, s:o}", "trial", (json_int_t)r->first_different, "description",
@@ -132,7 +122,7 @@ static void print_document(const check_arguments *a, const opened *o, const chec
     json_object_set_new(document, "trials", json_integer((json_int_t)r->trials));
     json_object_set_new(document, "differences", json_integer((json_int_t)r->differences));
     json_object_set_new(document, "first_difference", first);
-    json_object_set_new(document, "counts", json_counts(&total));
+    json_object_set_new(document, "counts", json_check_counts(&total));
     json_object_set_new(document, "drafts", drafts);
     json_object_set_new(document, "environment", json_environment(&a->machine, info));
     print_json(document);
