@@ -18,22 +18,12 @@
 #include "shared_page.h"
 #include "thread.h"
 
-enum {
-    SYNTHETIC_PROMPT_TOKENS = 32,
-    STEADY_TOKENS = 256,
-    SPORADIC_TOKENS = 64,
-    SPORADIC_GAP_S = 3,
-    HANG_S = 5,
-    LATE_S = 10,
-    READY_S = 30,
-    TEXT_MAX = 4096
-};
+enum { HANG_S = 5, LATE_S = 10, READY_S = 30, TEXT_MAX = 4096 };
 
 _Static_assert((int)CORUN_CPUS_MAX >= (int)CPUS_MAX, "what --cpu may list has room");
 
 static const char *const placement_names[] = {"split", "shared", NULL};
-static const char *const load_names[] = {"steady", "sporadic", NULL};
-enum { LOADS_STEADY, LOADS_SPORADIC };
+static const char *const load_names[] = {"steady", "sporadic", NULL}; /* by corun_rhythm */
 
 static const char default_strategies[] =
     "native,native-again,spin,plain,spec,spec:batch=8,freq-limit:factor=2,chunk-sleep,hint";
@@ -100,23 +90,6 @@ static int choose_places(corun_bench *c) {
     return thread_pin(c->places.cpus, c->places.n_cpus, NULL, &c->b.err);
 }
 
-static void make_requests(corun_bench *c) {
-    const corun_arguments *a = c->a;
-    bool sporadic = a->load == LOADS_SPORADIC;
-    for (int i = 0; i < c->prompts.n; i++) {
-        prompt *p = &c->prompts.list[i];
-        if (a->synthetic && p->tokens.n > SYNTHETIC_PROMPT_TOKENS) p->tokens.n = SYNTHETIC_PROMPT_TOKENS;
-        c->rows[i] = (corun_prompt){p->tokens, p->text.data};
-    }
-    c->requests = (corun_requests){.prompts = c->rows,
-                                   .n_prompts = c->prompts.n,
-                                   .max_tokens = a->n_predict > 0 ? a->n_predict
-                                                 : sporadic       ? SPORADIC_TOKENS
-                                                                  : STEADY_TOKENS,
-                                   .sampler = a->sampler,
-                                   .gap_ns = sporadic ? SPORADIC_GAP_S * UINT64_C(1000000000) : 0};
-}
-
 static int open_all(corun_bench *c) {
     const corun_arguments *a = c->a;
     sereno_error *err = &c->b.err;
@@ -126,7 +99,9 @@ static int open_all(corun_bench *c) {
     if (!status) status = sereno_model_open(c->path, &c->model, err);
     if (!status) status = prompts_read(a->prompts, a->raw, c->model, &c->prompts, err);
     if (status) return status;
-    make_requests(c);
+    c->requests = corun_requests_of((corun_rhythm)a->load, &c->prompts, a->synthetic != NULL, c->rows);
+    c->requests.sampler = a->sampler;
+    if (a->n_predict > 0) c->requests.max_tokens = a->n_predict;
     c->signal = shared_page_create(&c->signal_fd);
     return c->signal ? SERENO_OK : err_set(err, SERENO_ERR_SYSTEM, "no page to share with the foreground can be had");
 }

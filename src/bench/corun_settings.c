@@ -7,6 +7,22 @@
 #include "sereno/api.h"
 #include "whole_file.h"
 
+enum { SYNTHETIC_PROMPT_TOKENS = 32, STEADY_TOKENS = 256, SPORADIC_TOKENS = 64, SPORADIC_GAP_S = 3 };
+
+corun_requests corun_requests_of(corun_rhythm rhythm, prompt_list *prompts, bool synthetic,
+                                 corun_prompt rows[PROMPTS_MAX]) {
+    bool sporadic = rhythm == RHYTHM_SPORADIC;
+    for (int i = 0; i < prompts->n; i++) {
+        prompt *p = &prompts->list[i];
+        if (synthetic && p->tokens.n > SYNTHETIC_PROMPT_TOKENS) p->tokens.n = SYNTHETIC_PROMPT_TOKENS;
+        rows[i] = (corun_prompt){p->tokens, p->text.data};
+    }
+    return (corun_requests){.prompts = rows,
+                            .n_prompts = prompts->n,
+                            .max_tokens = sporadic ? SPORADIC_TOKENS : STEADY_TOKENS,
+                            .gap_ns = sporadic ? SPORADIC_GAP_S * UINT64_C(1000000000) : 0};
+}
+
 /* The LLM's side. */
 static json_t *json_background(const corun_settings *s) {
     const sereno_model_info *m = sereno_model_describe(s->model);

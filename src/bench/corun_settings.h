@@ -1,4 +1,5 @@
-/* All that runs of a co-running bench must have in common to be counted together. Thread: any. */
+/* What is asked of the LLM in a co-running bench, and all that runs must have in common to be counted together.
+ * Thread: any. */
 #ifndef BENCH_CORUN_SETTINGS_H
 #define BENCH_CORUN_SETTINGS_H
 
@@ -6,6 +7,16 @@
 #include "corun_places.h"
 #include "prompts.h"
 #include "sereno/model.h"
+
+typedef enum corun_rhythm {
+    RHYTHM_STEADY,   /* one request after the other, of 256 tokens */
+    RHYTHM_SPORADIC, /* one of 64 tokens, and three seconds of rest */
+} corun_rhythm;
+
+/* Requests for these prompts, which are borrowed; `rows` is storage. synthetic: the prompts become short, as what they
+ * say does not matter. The sampler is the caller's to set. */
+corun_requests corun_requests_of(corun_rhythm rhythm, prompt_list *prompts, bool synthetic,
+                                 corun_prompt rows[PROMPTS_MAX]);
 
 /* All borrowed. */
 typedef struct corun_settings {
