@@ -1,42 +1,29 @@
 /* sereno bench corun. */
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bench_command.h"
 #include "command.h"
-#include "corun.h"
 #include "corun_log.h"
 #include "corun_report.h"
+#include "corun_settings.h"
 #include "corun_strategies.h"
 #include "cpu.h"
 #include "errors.h"
-#include "hash.h"
 #include "machine_options.h"
 #include "output_file.h"
 #include "process.h"
-#include "profile.h"
-#include "prompts.h"
 #include "sampler_options.h"
 #include "shared_page.h"
 #include "thread.h"
-#include "whole_file.h"
 
-enum {
-    SYNTHETIC_PROMPT_TOKENS = 32,
-    STEADY_TOKENS = 256,
-    SPORADIC_TOKENS = 64,
-    SPORADIC_GAP_S = 3,
-    HANG_S = 5,
-    LATE_S = 10,
-    READY_S = 30,
-    TEXT_MAX = 4096
-};
+enum { HANG_S = 5, LATE_S = 10, READY_S = 30, TEXT_MAX = 4096 };
+
+_Static_assert((int)CORUN_CPUS_MAX >= (int)CPUS_MAX, "what --cpu may list has room");
 
 static const char *const placement_names[] = {"split", "shared", NULL};
-static const char *const load_names[] = {"steady", "sporadic", NULL};
-enum { LOADS_STEADY, LOADS_SPORADIC };
+static const char *const load_names[] = {"steady", "sporadic", NULL}; /* by corun_rhythm */
 
 static const char default_strategies[] =
     "native,native-again,spin,plain,spec,spec:batch=8,freq-limit:factor=2,chunk-sleep,hint";
@@ -62,12 +49,8 @@ typedef struct corun_bench {
     synthetic_acceptance synthetic;
     prompt_list prompts;
     corun_prompt rows[PROMPTS_MAX];
-    profile profiles[CORUN_FOREGROUNDS_MAX];
-    char foreground_text[TEXT_MAX];
-    const char *foregrounds[CORUN_FOREGROUNDS_MAX];
-    bool tuned[CORUN_FOREGROUNDS_MAX];
-    int n_foregrounds;
-    int cpus[CPUS_MAX], n_cpus, n_threads, foreground_cpu; /* where things run */
+    corun_foregrounds foregrounds;
+    corun_places places;
     frame_signal *signal;
     int signal_fd;
     corun_requests requests;
@@ -82,84 +65,29 @@ typedef struct corun_bench {
 /* ---- Preparing ---- */
 
 static int find_foregrounds(corun_bench *c) {
-    sereno_error *err = &c->b.err;
-    if (strlen(c->a->foregrounds) >= TEXT_MAX) return err_set(err, SERENO_ERR_INVALID, "--foreground is too long");
-    memcpy(c->foreground_text, c->a->foregrounds, strlen(c->a->foregrounds) + 1);
-    for (char *name = c->foreground_text, *next; name; name = next) {
-        next = strchr(name, ',');
-        if (next) *next++ = '\0';
-        int i = c->n_foregrounds;
-        if (i == CORUN_FOREGROUNDS_MAX) {
-            return err_set(err, SERENO_ERR_INVALID, "more than %d foregrounds", CORUN_FOREGROUNDS_MAX);
-        }
-        if (strlen(name) >= CORUN_FOREGROUND_MAX) {
-            return err_set(err, SERENO_ERR_INVALID, "foreground '%s' has a name of more than %d bytes", name,
-                           CORUN_FOREGROUND_MAX - 1);
-        }
-        int status = profile_find(name, &c->profiles[i], &c->tuned[i], err);
-        if (status) return status;
-        c->foregrounds[c->n_foregrounds++] = name;
-        if (!c->tuned[i] && !strchr(name, '/')) {
-            warn(&c->b.diag,
-                 "%s is not tuned to this machine, so its jank alone may be nothing or everything; 'sereno foreground "
-                 "%s --tune native-jank=4' does it",
-                 name, name);
-        }
+    int status = corun_foregrounds_find(c->a->foregrounds, &c->foregrounds, &c->b.err);
+    for (int i = 0; i < c->foregrounds.n; i++) {
+        const char *name = c->foregrounds.names[i];
+        if (c->foregrounds.tuned[i] || strchr(name, '/')) continue;
+        warn(&c->b.diag,
+             "%s is not tuned to this machine, so its jank alone may be nothing or everything; 'sereno foreground "
+             "%s --tune native-jank=4' does it",
+             name, name);
     }
-    return SERENO_OK;
+    return status;
 }
 
-/* Split: the foreground on one core, all others for the LLM. Shared: anywhere. */
-static int place(corun_bench *c) {
+static int choose_places(corun_bench *c) {
     const corun_arguments *a = c->a;
-    bool split = a->placement == PLACEMENT_SPLIT;
-    sereno_error *err = &c->b.err;
     int allowed[CPUS_MAX], n_allowed = cpu_list(allowed, CPUS_MAX);
-    c->n_threads = a->threads_given ? a->machine.n_threads : split ? 1 : cpu_count();
-    c->foreground_cpu = -1;
-    c->n_cpus = a->machine.n_cpus;
-    memcpy(c->cpus, a->machine.cpu_list, sizeof c->cpus);
-    if (!split) return SERENO_OK;
-    if (n_allowed < 2) {
-        return err_set(err, SERENO_ERR_INVALID, "--placement split needs two cores; this process may use one");
-    }
-    c->foreground_cpu = a->foreground_cpu >= 0 ? a->foreground_cpu : allowed[n_allowed - 1];
-    bool there = false;
-    for (int i = 0; i < n_allowed; i++) {
-        there |= allowed[i] == c->foreground_cpu;
-        bool wanted = a->machine.n_cpus == 0 && c->n_cpus < c->n_threads && allowed[i] != c->foreground_cpu;
-        if (wanted) c->cpus[c->n_cpus++] = allowed[i];
-    }
-    if (!there) {
-        return err_set(err, SERENO_ERR_INVALID, "--foreground-cpu is %d, which this process may not use",
-                       c->foreground_cpu);
-    }
-    for (int i = 0; i < c->n_cpus; i++) {
-        if (c->cpus[i] != c->foreground_cpu) continue;
-        return err_set(err, SERENO_ERR_INVALID,
-                       "core %d would be the foreground's and the LLM's; --placement split keeps them apart "
-                       "(--foreground-cpu, --cpu)",
-                       c->cpus[i]);
-    }
+    c->places = (corun_places){.n_cpus = a->machine.n_cpus,
+                               .n_threads = a->threads_given ? a->machine.n_threads : 0,
+                               .foreground_cpu = a->foreground_cpu};
+    memcpy(c->places.cpus, a->machine.cpu_list, sizeof a->machine.cpu_list);
+    int status = corun_places_choose(&c->places, (corun_placement)a->placement, allowed, n_allowed, &c->b.err);
+    if (status || a->placement == PLACEMENT_SHARED) return status;
     /* This process and what it starts keep off the foreground's core, too. */
-    return thread_pin(c->cpus, c->n_cpus, NULL, err);
-}
-
-static void make_requests(corun_bench *c) {
-    const corun_arguments *a = c->a;
-    bool sporadic = a->load == LOADS_SPORADIC;
-    for (int i = 0; i < c->prompts.n; i++) {
-        prompt *p = &c->prompts.list[i];
-        if (a->synthetic && p->tokens.n > SYNTHETIC_PROMPT_TOKENS) p->tokens.n = SYNTHETIC_PROMPT_TOKENS;
-        c->rows[i] = (corun_prompt){p->tokens, p->text.data};
-    }
-    c->requests = (corun_requests){.prompts = c->rows,
-                                   .n_prompts = c->prompts.n,
-                                   .max_tokens = a->n_predict > 0 ? a->n_predict
-                                                 : sporadic       ? SPORADIC_TOKENS
-                                                                  : STEADY_TOKENS,
-                                   .sampler = a->sampler,
-                                   .gap_ns = sporadic ? SPORADIC_GAP_S * UINT64_C(1000000000) : 0};
+    return thread_pin(c->places.cpus, c->places.n_cpus, NULL, &c->b.err);
 }
 
 static int open_all(corun_bench *c) {
@@ -167,11 +95,13 @@ static int open_all(corun_bench *c) {
     sereno_error *err = &c->b.err;
     int status = model_path(a->model, c->path, sizeof c->path, err);
     if (!status) status = find_foregrounds(c);
-    if (!status) status = place(c);
+    if (!status) status = choose_places(c);
     if (!status) status = sereno_model_open(c->path, &c->model, err);
     if (!status) status = prompts_read(a->prompts, a->raw, c->model, &c->prompts, err);
     if (status) return status;
-    make_requests(c);
+    c->requests = corun_requests_of((corun_rhythm)a->load, &c->prompts, a->synthetic != NULL, c->rows);
+    c->requests.sampler = a->sampler;
+    if (a->n_predict > 0) c->requests.max_tokens = a->n_predict;
     c->signal = shared_page_create(&c->signal_fd);
     return c->signal ? SERENO_OK : err_set(err, SERENO_ERR_SYSTEM, "no page to share with the foreground can be had");
 }
@@ -196,7 +126,7 @@ static int calibrate_for(corun_bench *c, int number, sereno_error *err) {
         if (same) c->calibrations[number] = c->calibrations[i];
     }
     if (c->calibrations[number] || c->a->placement == PLACEMENT_SHARED) return SERENO_OK;
-    sereno_calibrate_options options = {.aggressor_cpu = c->foreground_cpu};
+    sereno_calibrate_options options = {.aggressor_cpu = c->places.foreground_cpu};
     sereno_calibration *made = NULL;
     int status = sereno_calibrate(c->engine, draft, &options, &made, err);
     c->calibrations[number] = made;
@@ -231,9 +161,9 @@ static int open_engine(void *ctx, int first, sereno_engine **engine, sereno_erro
     if (status) return status;
     sereno_engine_options e = sereno_engine_defaults(model);
     machine_apply(&c->a->machine, &e);
-    e.n_threads = c->n_threads;
-    e.cpus = c->cpus;
-    e.n_cpus = c->n_cpus;
+    e.n_threads = c->places.n_threads;
+    e.cpus = c->places.cpus;
+    e.n_cpus = c->places.n_cpus;
     e.sched = like->kind->sched;
     e.isa = machine_isa(NULL);
     if (c->a->n_ctx > 0) e.n_ctx = c->a->n_ctx;
@@ -272,62 +202,22 @@ static int on_run(void *ctx, const corun_run *run, sereno_error *err) {
 
 /* ---- Settings and results ---- */
 
-static json_t *json_hash(uint64_t hash) {
-    return json_sprintf("%016" PRIx64, hash);
-}
-
-static json_t *json_foregrounds(const corun_bench *c) {
-    json_t *list = json_array();
-    for (int i = 0; i < c->n_foregrounds; i++) {
-        const profile *p = &c->profiles[i];
-        json_array_append_new(list, json_pack("{s:o, s:i, s:o, s:b, s:o}", "name", json_name(c->foregrounds[i]), "fps",
-                                              p->fps, "scale", json_float(p->scale), "tuned", c->tuned[i], "hash",
-                                              json_hash(profile_hash(p))));
-    }
-    return list;
-}
-
-/* The LLM's side. */
-static json_t *json_background(const corun_bench *c) {
+static corun_settings settings_of(const corun_bench *c) {
     const corun_arguments *a = c->a;
-    const sereno_model_info *m = sereno_model_describe(c->model);
-    uint64_t prompts = 0;
-    for (int i = 0; i < c->prompts.n; i++) {
-        const sereno_tokens *t = &c->prompts.list[i].tokens;
-        prompts = hash_u64(prompts) ^ hash_bytes(t->ids, t->n * sizeof *t->ids);
-    }
-    json_t *sampler =
-        json_pack("{s:o, s:i, s:o, s:o}", "temperature", json_float(a->sampler.temperature), "top_k", a->sampler.top_k,
-                  "top_p", json_float(a->sampler.top_p), "min_p", json_float(a->sampler.min_p));
-    json_t *cpus = json_array();
-    for (int i = 0; i < c->n_cpus; i++) {
-        json_array_append_new(cpus, json_integer(c->cpus[i]));
-    }
-    return json_pack("{s:o, s:o, s:s, s:I, s:o, s:o, s:s, s:i, s:o, s:s, s:i, s:i, s:i, s:o, s:o}", "model",
-                     json_name(m->name), "target_origin", json_name(m->origin), "weight_type", m->weight_type,
-                     "parameters", (json_int_t)m->n_parameters, "draft", json_name(a->draft), "synthetic_acceptance",
-                     a->synthetic ? json_name(a->synthetic) : json_null(), "load", load_names[a->load], "threads",
-                     c->n_threads, "cpus", cpus, "activations", activation_names[a->machine.activations], "context",
-                     a->n_ctx, "n_predict", c->requests.max_tokens, "prompts", c->prompts.n, "prompts_hash",
-                     json_hash(prompts), "sampler", sampler);
-}
-
-/* All that runs must have in common to be counted together. */
-static json_t *json_settings(const corun_bench *c) {
-    const corun_arguments *a = c->a;
-    const char *isa = machine_isa(NULL);
-    char cpu[128], path[4096];
-    sereno_text program = {0};
-    bool known = process_own_path(path, sizeof path) && file_read_text(path, &program, NULL) == SERENO_OK;
-    uint64_t program_hash = hash_bytes(known ? program.data : "", known ? program.size : 0);
-    sereno_text_free(&program);
-    cpu_name(cpu, sizeof cpu);
-    return json_pack("{s:s, s:s, s:o, s:o, s:f, s:f, s:o, s:i, s:s, s:o, s:s, s:o}", "setting",
-                     a->synthetic ? "synthetic" : "real text", "placement", placement_names[a->placement],
-                     "foregrounds", json_foregrounds(c), "background", json_background(c), "seconds",
-                     (double)a->seconds, "warm_up", (double)a->warm_up, "seed", json_seed(a->sampler.seed),
-                     "foreground_cpu", c->foreground_cpu, "version", sereno_version(), "program",
-                     json_hash(program_hash), "isa", isa ? isa : "best", "cpu", json_name(cpu));
+    return (corun_settings){.synthetic = a->synthetic,
+                            .placement = placement_names[a->placement],
+                            .load = load_names[a->load],
+                            .draft = a->draft,
+                            .activations = activation_names[a->machine.activations],
+                            .isa = machine_isa(NULL),
+                            .foregrounds = &c->foregrounds,
+                            .places = &c->places,
+                            .model = c->model,
+                            .prompts = &c->prompts,
+                            .requests = &c->requests,
+                            .n_ctx = a->n_ctx,
+                            .seconds = (double)a->seconds,
+                            .warm_up = (double)a->warm_up};
 }
 
 static int open_log(corun_bench *c) {
@@ -335,7 +225,8 @@ static int open_log(corun_bench *c) {
     if (c->a->report && !path_exists(c->a->log)) {
         return err_set(&c->b.err, SERENO_ERR_INVALID, "%s is not there, so there is nothing to report", c->a->log);
     }
-    json_t *settings = json_settings(c);
+    const corun_settings s = settings_of(c);
+    json_t *settings = json_corun_settings(&s);
     int status = corun_log_open(c->a->log, settings, &c->runs, &c->log, &c->b.err);
     json_decref(settings);
     if (!status && c->runs.n > 0) note(&c->b.diag, "%s has %d runs already", c->a->log, c->runs.n);
@@ -345,6 +236,7 @@ static int open_log(corun_bench *c) {
 /* Prints nothing where it fails. */
 static int print_results(corun_bench *c) {
     const corun_strategy_list *s = &c->strategies;
+    const corun_settings settings = settings_of(c);
     const char *names[STRATEGIES_LIST_MAX], *bases[STRATEGIES_LIST_MAX];
     int base = corun_strategies_find(s, corun_base((corun_placement)c->a->placement));
     for (int i = 0; i < s->n; i++) {
@@ -355,22 +247,22 @@ static int print_results(corun_bench *c) {
                            .strategies = names,
                            .bases = bases,
                            .n_strategies = s->n,
-                           .foregrounds = c->foregrounds,
-                           .n_foregrounds = c->n_foregrounds,
-                           .placement = placement_names[c->a->placement],
-                           .setting = c->a->synthetic ? "synthetic" : "real text",
+                           .foregrounds = c->foregrounds.names,
+                           .n_foregrounds = c->foregrounds.n,
+                           .placement = settings.placement,
+                           .setting = corun_setting_name(&settings),
                            .seed = c->a->sampler.seed,
                            .same_a = corun_strategies_find(s, "native") >= 0 ? "native" : NULL,
                            .same_b = corun_strategies_find(s, "native-again") >= 0 ? "native-again" : NULL};
     if (!c->a->common.json) {
         const sereno_model_info *m = sereno_model_describe(c->model);
-        printf("%s (%s), %d LLM thread%s, draft %s\n", m->name, m->weight_type, c->n_threads,
-               c->n_threads > 1 ? "s" : "", c->a->draft);
+        printf("%s (%s), %d LLM thread%s, draft %s\n", m->name, m->weight_type, c->places.n_threads,
+               c->places.n_threads > 1 ? "s" : "", c->a->draft);
         if (c->a->synthetic) printf("SYNTHETIC acceptance %s: the text is nonsense\n", c->a->synthetic);
         return corun_report_text(&report, &c->b.err);
     }
     json_t *document = bench_document();
-    json_object_set_new(document, "settings", json_settings(c));
+    json_object_set_new(document, "settings", json_corun_settings(&settings));
     int status = corun_report_json(document, &report, &c->b.err);
     if (!status) print_json(document);
     else json_decref(document);
@@ -386,11 +278,6 @@ static int measure(corun_bench *c) {
     if (!process_own_path(program, sizeof program)) {
         return err_set(err, SERENO_ERR_SYSTEM, "the path of this program cannot be found out, to start the foreground");
     }
-    int fps = 1, rest_ms = 0;
-    for (int i = 0; i < c->n_foregrounds; i++) {
-        if (c->profiles[i].fps > fps) fps = c->profiles[i].fps;
-        if (c->profiles[i].rest_ms > rest_ms) rest_ms = c->profiles[i].rest_ms;
-    }
     background_wiring background = {.open = open_engine,
                                     .speculation = speculation_of,
                                     .calibration = calibration_of,
@@ -399,17 +286,18 @@ static int measure(corun_bench *c) {
                                     .synthetic = a->synthetic ? &c->synthetic : NULL,
                                     .requests = &c->requests,
                                     .signal = c->signal,
-                                    .cpus = c->cpus,
-                                    .n_cpus = c->n_cpus,
-                                    .n_threads = c->n_threads};
+                                    .cpus = c->places.cpus,
+                                    .n_cpus = c->places.n_cpus,
+                                    .n_threads = c->places.n_threads};
     corun_options o = {.strategies = c->strategies.list,
                        .n_strategies = c->strategies.n,
-                       .foregrounds = c->foregrounds,
-                       .n_foregrounds = c->n_foregrounds,
+                       .foregrounds = c->foregrounds.names,
+                       .n_foregrounds = c->foregrounds.n,
                        .foreground_program = program,
-                       .foreground_cpu = c->foreground_cpu,
-                       .hang_ns = HANG_S * UINT64_C(1000000000) + (uint64_t)rest_ms * 1000000,
-                       .frames_a_repeat = (int32_t)fmin((double)fps * (double)(a->seconds + a->warm_up), 1 << 20),
+                       .foreground_cpu = c->places.foreground_cpu,
+                       .hang_ns = HANG_S * UINT64_C(1000000000) + (uint64_t)c->foregrounds.rest_ms_max * 1000000,
+                       .frames_a_repeat =
+                           (int32_t)fmin((double)c->foregrounds.fps_max * (double)(a->seconds + a->warm_up), 1 << 20),
                        .late_ns = LATE_S * UINT64_C(1000000000),
                        .ready_ns = READY_S * UINT64_C(1000000000),
                        .background = &background,

@@ -8,7 +8,6 @@
 #include "command.h"
 #include "decode_strategies.h"
 #include "draft_options.h"
-#include "errors.h"
 #include "machine_options.h"
 #include "prompts.h"
 #include "sampler_options.h"

@@ -1,89 +1,21 @@
 /* sereno bench kernels. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "bench_command.h"
 #include "bench_kernels.h"
 #include "command.h"
-#include "errors.h"
+#include "json_results.h"
 #include "machine_options.h"
 
-static const struct {
-    const char *name;
-    tensor_type type;
-} type_names[] = {
-    {"q4_0", TENSOR_Q4_0}, {"q4_1", TENSOR_Q4_1}, {"q8_0", TENSOR_Q8_0}, {"q6_k", TENSOR_Q6_K},
-    {"f16", TENSOR_F16},   {"bf16", TENSOR_BF16}, {"f32", TENSOR_F32},
-};
-
-enum { N_TYPES = sizeof type_names / sizeof *type_names, SHAPES_MAX = OPTION_LIST_MAX };
-enum { ROWS_MAX = 1 << 20, COLUMNS_MAX = 1 << 17 };
+enum { SHAPES_MAX = OPTION_LIST_MAX };
 
 /* Rows and columns of the down and up products of SmolLM2-135M and of Llama-3.2-1B. */
 static const kernels_shape default_shapes[] = {{1536, 576}, {576, 1536}, {8192, 2048}, {2048, 8192}};
 
-static const char *name_of(tensor_type type) {
-    for (int i = 0; i < N_TYPES; i++) {
-        if (type_names[i].type == type) return type_names[i].name;
-    }
-    return "?";
-}
-
-/* Names separated by commas; returns how many, or -1 after an error was printed. */
-static int parse_types(const command_line *cl, const char *text, tensor_type types[N_TYPES]) {
-    int n = 0;
-    for (const char *at = text;; at++) {
-        size_t length = strcspn(at, ",");
-        char known[128] = "";
-        int found = -1;
-        for (int i = 0; i < N_TYPES; i++) {
-            if (strlen(type_names[i].name) == length && memcmp(type_names[i].name, at, length) == 0) found = i;
-            err_list(known, sizeof known, type_names[i].name);
-        }
-        if (found < 0 || n == N_TYPES) {
-            usage_error(cl, "--types is '%s'; it can be some of %s, separated by commas", text, known);
-            return -1;
-        }
-        types[n++] = type_names[found].type;
-        at += length;
-        if (!*at) return n;
-    }
-}
-
-/* "8192x2048". False after an error was printed. */
-static bool parse_shape(const command_line *cl, const char *text, kernels_shape *shape) {
-    char *end;
-    long rows = strtol(text, &end, 10), columns = 0;
-    bool good = end != text && *end == 'x';
-    if (good) {
-        const char *second = end + 1;
-        columns = strtol(second, &end, 10);
-        good = end != second && *end == '\0';
-    }
-    if (!good || rows < 1 || rows > ROWS_MAX || columns < 1 || columns > COLUMNS_MAX) {
-        usage_error(cl, "--shape is '%s'; ROWSxCOLUMNS up to %dx%d is needed, as in 8192x2048", text, ROWS_MAX,
-                    COLUMNS_MAX);
-        return false;
-    }
-    *shape = (kernels_shape){(int32_t)rows, (int32_t)columns};
-    return true;
-}
-
 static void print_document(const kernels_result *result, const kernels_options *o) {
-    json_t *document = bench_document(), *kernels = json_array();
-    for (size_t i = 0; i < result->n; i++) {
-        const kernels_cell *c = &result->cells[i];
-        json_array_append_new(kernels,
-                              json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:f, s:f, s:b, s:i, s:f}", "isa", c->isa,
-                                        "type", name_of(c->type), "activation_bits", c->activation_bits, "rows",
-                                        c->shape.rows, "cols", c->shape.columns, "batch", c->batch, "gmacs", c->gmacs,
-                                        "gbs", c->gbs, "cached", c->cached, "prefetch_bytes", c->prefetch_bytes,
-                                        "data_mib", (double)c->data_bytes / (1 << 20)));
-    }
+    json_t *document = bench_document();
     json_object_set_new(document, "threads", json_integer(o->n_threads));
     json_object_set_new(document, "repeats", json_integer(o->repeats));
     json_object_set_new(document, "sample_ms", json_number((double)o->sample_ns / 1e6));
-    json_object_set_new(document, "kernels", kernels);
+    json_object_set_new(document, "kernels", json_kernels(result));
     print_json(document);
 }
 
@@ -101,8 +33,8 @@ static void print_table(const kernels_result *result, const kernels_options *o) 
         const kernels_cell *c = &result->cells[i];
         char shape[32];
         snprintf(shape, sizeof shape, "%dx%d", c->shape.rows, c->shape.columns);
-        printf("%-9s %-5s %4d %-12s %8d %-9s", c->isa, name_of(c->type), c->activation_bits, shape, c->prefetch_bytes,
-               c->cached ? "cached" : "streamed");
+        printf("%-9s %-5s %4d %-12s %8d %-9s", c->isa, kernels_type_name(c->type), c->activation_bits, shape,
+               c->prefetch_bytes, c->cached ? "cached" : "streamed");
         for (int b = 0; b < o->n_batches; b++) {
             printf(" %7.1f", c[b].gmacs);
         }
@@ -121,14 +53,20 @@ typedef struct kernels_arguments {
 } kernels_arguments;
 
 static int run_bench(const command_line *cl, const kernels_arguments *a) {
-    tensor_type types[N_TYPES];
+    tensor_type types[KERNELS_TYPES];
+    char known[128];
     kernels_shape shapes[SHAPES_MAX];
     kernels_options o = {.isa = machine_isa(a->isa), .types = types, .shapes = a->shapes.n ? shapes : default_shapes};
-    o.n_types = parse_types(cl, a->types, types);
-    if (o.n_types < 0) return EXIT_USAGE;
+    o.n_types = kernels_parse_types(a->types, types);
+    if (o.n_types < 0) {
+        return usage_error(cl, "--types is '%s'; it can be some of %s, separated by commas", a->types,
+                           kernels_list_types(known, sizeof known));
+    }
     o.n_shapes = a->shapes.n ? a->shapes.n : (int)(sizeof default_shapes / sizeof *default_shapes);
     for (int i = 0; i < a->shapes.n; i++) {
-        if (!parse_shape(cl, a->shapes.items[i], &shapes[i])) return EXIT_USAGE;
+        if (kernels_parse_shape(a->shapes.items[i], &shapes[i])) continue;
+        return usage_error(cl, "--shape is '%s'; ROWSxCOLUMNS up to %dx%d is needed, as in 8192x2048",
+                           a->shapes.items[i], KERNELS_ROWS_MAX, KERNELS_COLUMNS_MAX);
     }
     o.batches = a->batches.values;
     o.n_batches = a->batches.n;

@@ -1,27 +1,17 @@
 /* sereno bench memory. */
-#include <stdlib.h>
-
 #include "bench_command.h"
 #include "bench_memory.h"
 #include "command.h"
 #include "cpu.h"
+#include "json_results.h"
 #include "machine_options.h"
 
 static void print_document(const memory_result *result, const memory_options *o) {
-    json_t *document = bench_document(), *threads = json_array();
-    for (int n = 1; n <= result->n; n++) {
-        const read_rates *rates = &result->reads[n - 1];
-        json_t *loops = json_object();
-        for (int i = 0; i < READ_LOOPS; i++) {
-            json_object_set_new(loops, read_loops[i].name, json_number(rates->gbs[i]));
-        }
-        json_array_append_new(threads, json_pack("{s:i, s:f, s:s, s:o}", "n", n, "read_gbs", rates->gbs[rates->best],
-                                                 "loop", read_loops[rates->best].name, "loops_gbs", loops));
-    }
+    json_t *document = bench_document();
     json_object_set_new(document, "isa", json_string(result->isa));
     json_object_set_new(document, "buffer_mib", json_integer((json_int_t)(o->buffer_bytes >> 20)));
     json_object_set_new(document, "repeats", json_integer(o->repeats));
-    json_object_set_new(document, "threads", threads);
+    json_object_set_new(document, "threads", json_memory_threads(result));
     json_object_set_new(document, "latency_ns", json_number(result->latency_ns));
     json_object_set_new(document, "int8_gmacs_per_thread", json_number(result->dot_gmacs));
     print_json(document);

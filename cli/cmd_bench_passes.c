@@ -1,10 +1,10 @@
 /* sereno bench passes. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "bench_command.h"
 #include "bench_passes.h"
 #include "command.h"
+#include "json_results.h"
 #include "machine_options.h"
 #include "utf8.h"
 
@@ -17,53 +17,17 @@ typedef struct passes_arguments {
     int32_t context, repeats, prefill, prefill_repeats, buffer_mib, prefetch, prefetch_next;
 } passes_arguments;
 
-/* Share of a row's time that passed outside of subgraphs. */
-static double other_share(const passes_row *row) {
-    double other = 1;
-    for (int k = 0; k < PASSES_KINDS; k++) {
-        other -= row->time_share[k];
-    }
-    return other > 0 ? other : 0;
-}
-
-static json_t *json_samples(const pass_times *t) {
-    json_t *samples = json_array();
-    for (int i = 0; i < t->n; i++) {
-        json_array_append_new(samples, json_real(t->ms[i]));
-    }
-    return samples;
-}
-
-static json_t *json_row(const passes_row *row) {
-    json_t *shares = json_object();
-    for (int k = 0; k < PASSES_KINDS; k++) {
-        json_object_set_new(shares, sereno_subgraph_name((sereno_subgraph_kind)k), json_number(row->time_share[k]));
-    }
-    json_object_set_new(shares, "other", json_number(other_share(row)));
-    json_t *subgraph = json_pack("{s:s, s:i, s:i}", "kind", sereno_subgraph_name(row->subgraph_kind), "index",
-                                 row->subgraph, "of", row->n_subgraphs);
-    return json_pack(
-        "{s:i, s:f, s:f, s:o, s:f, s:f, s:f, s:f, s:o, s:o, s:o}", "batch", row->batch, "ms_p50", row->times.p50,
-        "ms_p95", row->times.p95, "ratio", row->ratio > 0 ? json_real(row->ratio) : json_null(), "weights_gbs",
-        row->weights_gbs, "share_of_limit", row->share_of_limit, "limit_ms", row->limit_ms, "subgraph_us_p95_max",
-        row->subgraph_us_p95_max, "subgraph_p95_max", subgraph, "ms", json_samples(&row->times), "time_share", shares);
-}
-
-static double prefill_tok_s(const passes_result *r) {
-    return r->prefill_tokens / r->prefill.p50 * 1e3;
-}
-
 static void print_document(const passes_result *r, const passes_arguments *a, const sereno_model_info *m) {
     json_t *document = bench_document(), *passes = json_array(), *prefill = json_null();
     for (int i = 0; i < r->n_rows; i++) {
-        json_array_append_new(passes, json_row(&r->rows[i]));
+        json_array_append_new(passes, json_passes_row(&r->rows[i]));
     }
     if (r->prefill.n > 0) {
         prefill = json_pack("{s:i, s:f, s:f, s:o}", "tokens", r->prefill_tokens, "ms_p50", r->prefill.p50, "tok_s",
-                            prefill_tok_s(r), "ms", json_samples(&r->prefill));
+                            r->prefill_tok_s, "ms", json_pass_samples(&r->prefill));
     }
-    json_t *model = json_pack("{s:o, s:s, s:I, s:I, s:f}", "name", json_text(m->name, strlen(m->name)), "weight_type",
-                              m->weight_type, "parameters", (json_int_t)m->n_parameters, "packed_bytes",
+    json_t *model = json_pack("{s:o, s:s, s:I, s:I, s:f}", "name", json_name(m->name), "weight_type", m->weight_type,
+                              "parameters", (json_int_t)m->n_parameters, "packed_bytes",
                               (json_int_t)r->info.weight_bytes, "macs_per_token", r->weight_macs);
     json_t *limit = json_pack("{s:f, s:f, s:s, s:s}", "read_gbs", r->read_gbs, "gmacs", r->gmacs, "loop", r->read_loop,
                               "counts", "products only: no attention, norms or quantising");
@@ -104,10 +68,10 @@ static void print_table(const passes_result *r, const passes_arguments *a, const
         for (int k = 0; k < PASSES_KINDS; k++) {
             printf(" %9.1f", 100 * r->rows[i].time_share[k]);
         }
-        printf(" %9.1f\n", 100 * other_share(&r->rows[i]));
+        printf(" %9.1f\n", 100 * r->rows[i].other_share);
     }
     if (r->prefill.n == 0) return;
-    printf("\nprefill of %d tokens: %.1f ms, %.0f tok/s\n", r->prefill_tokens, r->prefill.p50, prefill_tok_s(r));
+    printf("\nprefill of %d tokens: %.1f ms, %.0f tok/s\n", r->prefill_tokens, r->prefill.p50, r->prefill_tok_s);
 }
 
 static int measure(bench_command *b, const passes_arguments *a, sereno_model *model) {

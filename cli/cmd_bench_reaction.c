@@ -1,7 +1,5 @@
 /* sereno bench reaction. */
-#include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "bench_command.h"
 #include "bench_reaction.h"
@@ -9,8 +7,8 @@
 #include "cpu.h"
 #include "decode_strategies.h"
 #include "draft_options.h"
-#include "errors.h"
 #include "governor_options.h"
+#include "json_results.h"
 #include "machine_options.h"
 #include "number.h"
 #include "prompts.h"
@@ -88,16 +86,6 @@ static void close_all(reaction_bench *r) {
 
 /* ---- Reporting ---- */
 
-static json_t *json_ms(double ms) {
-    return isfinite(ms) ? json_real(ms) : json_string("inf");
-}
-
-static json_t *json_times(const reaction_times *t) {
-    if (t->n == 0) return json_pack("{s:i, s:i}", "n", 0, "missed", 0);
-    return json_pack("{s:i, s:i, s:o, s:o, s:o}", "n", t->n, "missed", t->missed, "p50_ms", json_ms(t->p50_ms),
-                     "p95_ms", json_ms(t->p95_ms), "p99_ms", json_ms(t->p99_ms));
-}
-
 static double abandoned_share(int64_t drafted, int64_t abandoned) {
     return share_of((double)abandoned, (double)(drafted + abandoned));
 }
@@ -105,8 +93,8 @@ static double abandoned_share(int64_t drafted, int64_t abandoned) {
 static json_t *json_point(const curve_point *p) {
     const reaction_result *r = &p->result;
     return json_pack("{s:f, s:o, s:o, s:o, s:i, s:f, s:f}", "burst_on", p->burst_on, "drafting",
-                     json_times(&r->drafting), "running", json_times(&r->running), "recovery", json_times(&r->recovery),
-                     "already_held_back", r->already, "abandoned_share_beside",
+                     json_reaction_times(&r->drafting), "running", json_reaction_times(&r->running), "recovery",
+                     json_reaction_times(&r->recovery), "already_held_back", r->already, "abandoned_share_beside",
                      abandoned_share(r->drafted, r->abandoned), "abandoned_share_quiet",
                      abandoned_share(r->quiet_drafted, r->quiet_abandoned));
 }

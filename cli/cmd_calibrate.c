@@ -1,12 +1,10 @@
 /* sereno calibrate. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "bench_command.h"
 #include "calibration_store.h"
 #include "command.h"
 #include "cpu.h"
 #include "draft_options.h"
+#include "json_results.h"
 #include "machine_options.h"
 
 enum { PATH_SIZE = 4096 };
@@ -41,23 +39,6 @@ static bool takes_every_core(const calibrate_arguments *a) {
 }
 
 /* ---- Output ---- */
-
-/* Not measured: null. */
-static json_t *json_slope(double slope) {
-    return slope >= 0 ? json_real(slope) : json_null();
-}
-
-static json_t *json_baselines(const sereno_calibration_summary *s) {
-    json_t *rows = json_array();
-    for (int32_t i = 0; i < s->n_baselines; i++) {
-        const sereno_baseline *b = &s->baselines[i];
-        json_array_append_new(rows, json_pack("{s:s, s:i, s:i, s:i, s:s, s:f, s:o}", "plan", sereno_plan_name(b->plan),
-                                              "batch", b->batch, "subgraph", b->subgraph, "of", b->n_subgraphs, "kind",
-                                              sereno_subgraph_name(b->kind), "us", (double)b->us, "slope",
-                                              json_slope((double)b->slope)));
-    }
-    return rows;
-}
 
 static void print_document(const calibrating *c, const sereno_calibration_summary *s) {
     json_t *document = bench_document();

@@ -5,23 +5,16 @@
 
 #include "bench_command.h"
 #include "check_exactness.h"
+#include "check_repeat.h"
 #include "command.h"
 #include "cpu.h"
 #include "draft_options.h"
+#include "json_results.h"
 #include "machine_options.h"
 #include "sereno/sereno.h"
 #include "utf8.h"
 
 enum { CONTEXT = 192, SEQUENCES = 2, ENGINES = 2, DEFAULT_DRAFTS = 4 };
-
-/* Prompts are cut out of it. Some of it repeats, as code and lists do. */
-static const char text[] =
-    "The river rises in the hills, where it is no wider than a step, and reaches the sea as a bay that ships cross in "
-    "an hour. Its water carries sand from the hills to the sea, and its name has changed as often as its banks.\n\n"
-    "def area(shape):\n    if shape.kind == \"circle\":\n        return 3.14159 * shape.radius ** 2\n"
-    "    if shape.kind == \"square\":\n        return shape.side ** 2\n    if shape.kind == \"rectangle\":\n"
-    "        return shape.width * shape.height\n\n"
-    "1. Boil the water.\n2. Add the salt.\n3. Add the rice, and boil the water again.\n4. Wait, and stir the rice.\n";
 
 /* What the command line says. */
 typedef struct check_arguments {
@@ -91,7 +84,7 @@ static int open_all(bench_command *b, const check_arguments *a, opened *o) {
         if (!status) status = open_drafts(b, o, i);
     }
     if (status) return status;
-    return sereno_tokenize(sereno_model_tokenizer(o->model), text, sizeof text - 1, false, &o->text, &b->err);
+    return sereno_tokenize(sereno_model_tokenizer(o->model), check_text, strlen(check_text), false, &o->text, &b->err);
 }
 
 static void close_all(opened *o) {
@@ -108,62 +101,19 @@ static void close_all(opened *o) {
 
 /* ---- Reporting ---- */
 
-static int append(sereno_text *to, const char *words) {
-    return sereno_text_append(to, words, strlen(words), NULL);
-}
-
-/* An argument as a shell takes it. */
-static int append_quoted(sereno_text *to, const char *argument) {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:./,@%";
-    if (argument[strspn(argument, plain)] == '\0') return append(to, argument);
-    int status = append(to, "'");
-    for (; *argument && !status; argument++) {
-        status = *argument == '\'' ? append(to, "'\\''") : sereno_text_append(to, argument, 1, NULL);
-    }
-    return status ? status : append(to, "'");
-}
-
-/* The command line of one trial, with all that it depends on. */
-static int repeat_command(const check_arguments *a, uint64_t trial, sereno_text *out) {
-    char words[96];
-    int status = append(out, "sereno check exactness");
-    if (!status && a->model) status = append(out, " -m ");
-    if (!status && a->model) status = append_quoted(out, a->model);
-    for (int i = 0; i < a->drafts.n && !status; i++) {
-        status = append(out, " --draft ");
-        if (!status) status = append_quoted(out, a->drafts.items[i]);
-    }
-    snprintf(words, sizeof words, " -t %d --activations %s -s %" PRIu64 " --trial %" PRIu64, a->machine.n_threads,
-             activation_names[a->machine.activations], a->seed, trial);
-    return status ? status : append(out, words);
-}
-
-static json_t *json_counts(const check_counts *c) {
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "trials",
-                     (json_int_t)c->trials, "answers", (json_int_t)c->answers, "tokens", (json_int_t)c->tokens,
-                     "passes", (json_int_t)c->passes, "passes_abandoned", (json_int_t)c->passes_abandoned, "drafted",
-                     (json_int_t)c->drafted, "drafted_abandoned", (json_int_t)c->drafts_abandoned, "verified_neural",
-                     (json_int_t)c->verified_neural, "verified_ngram", (json_int_t)c->verified_ngram, "accepted_neural",
-                     (json_int_t)c->accepted_neural, "accepted_ngram", (json_int_t)c->accepted_ngram, "sleeps",
-                     (json_int_t)c->sleeps, "governed", (json_int_t)c->governed, "cancelled", (json_int_t)c->cancelled,
-                     "stopped", (json_int_t)c->stopped, "filled_context", (json_int_t)c->filled);
-}
-
 static void print_document(const check_arguments *a, const opened *o, const check_result *r, const char *repeat) {
     json_t *document = bench_document(), *drafts = json_array(), *first = json_null();
     const check_counts total = check_total(r);
     for (int i = 0; i < o->n_drafts; i++) {
-        json_array_append_new(drafts,
-                              json_pack("{s:o, s:o}", "draft", json_text(o->draft_names[i], strlen(o->draft_names[i])),
-                                        "counts", json_counts(&r->by_draft[i])));
+        json_array_append_new(drafts, json_pack("{s:o, s:o}", "draft", json_name(o->draft_names[i]), "counts",
+                                                json_check_counts(&r->by_draft[i])));
     }
     if (r->differences > 0) {
-        first =
-            json_pack("{s:I, s:o, s:o}", "trial", (json_int_t)r->first_different, "description",
-                      json_text(r->description, strlen(r->description)), "repeat", json_text(repeat, strlen(repeat)));
+        first = json_pack("{s:I, s:o, s:o}", "trial", (json_int_t)r->first_different, "description",
+                          json_name(r->description), "repeat", json_name(repeat));
     }
     const sereno_model_info *m = sereno_model_describe(o->model);
-    json_t *model = json_pack("{s:o, s:s}", "name", json_text(m->name, strlen(m->name)), "weight_type", m->weight_type);
+    json_t *model = json_pack("{s:o, s:s}", "name", json_name(m->name), "weight_type", m->weight_type);
     const sereno_engine_info *info =
         o->engines[o->n_engines - 1].engine->ops->info(o->engines[o->n_engines - 1].engine);
     json_object_set_new(document, "model", model);
@@ -172,7 +122,7 @@ static void print_document(const check_arguments *a, const opened *o, const chec
     json_object_set_new(document, "trials", json_integer((json_int_t)r->trials));
     json_object_set_new(document, "differences", json_integer((json_int_t)r->differences));
     json_object_set_new(document, "first_difference", first);
-    json_object_set_new(document, "counts", json_counts(&total));
+    json_object_set_new(document, "counts", json_check_counts(&total));
     json_object_set_new(document, "drafts", drafts);
     json_object_set_new(document, "environment", json_environment(&a->machine, info));
     print_json(document);
@@ -196,7 +146,14 @@ static void print_lines(const check_arguments *a, check_result *r, const char *r
 static int report(bench_command *b, const check_arguments *a, const opened *o, check_result *r) {
     const check_counts c = check_total(r);
     sereno_text repeat = {0};
-    if (r->differences > 0 && repeat_command(a, r->first_different, &repeat)) {
+    const check_repeat how = {.model = a->model,
+                              .drafts = a->drafts.items,
+                              .n_drafts = a->drafts.n,
+                              .n_threads = a->machine.n_threads,
+                              .activations = activation_names[a->machine.activations],
+                              .seed = a->seed,
+                              .trial = r->first_different};
+    if (r->differences > 0 && check_repeat_command(&how, &repeat)) {
         warn(&b->diag, "there was no memory to say how to repeat the trial");
     }
     const char *command = repeat.data ? repeat.data : "";

@@ -4,13 +4,12 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "command.h"
-#include "cpu.h"
 #include "errors.h"
 #include "frame_loop.h"
-#include "histogram.h"
+#include "frame_output.h"
+#include "frame_totals.h"
 #include "interrupt.h"
 #include "number.h"
 #include "scene.h"
@@ -18,15 +17,13 @@
 #include "shared_page.h"
 #include "support.h"
 #include "thread.h"
-#include "tune.h"
+#include "tune_machine.h"
 
 #define SECOND_NS UINT64_C(1000000000)
 
 enum {
-    BUFFER_BYTES = 1 << 19, /* of frames not written yet: well over a second of them */
     TUNE_ROUNDS = 9,
     CHECK_ROUNDS = 3, /* the check is so many times as long as a round */
-    GRACE_MS = 500,   /* that a reader has to take the last frames */
 };
 
 /* What the command line says. */
@@ -39,81 +36,49 @@ typedef struct foreground_arguments {
     double native_jank; /* of --tune; 0: not wanted */
 } foreground_arguments;
 
-/* What the frames so far come to. Latencies in hundredths of a nanosecond. */
-typedef struct frame_totals {
-    uint64_t frames, janky, dropped;
-    histogram ns, latency;
-} frame_totals;
-
 typedef struct foreground_command {
     const foreground_arguments *a;
     diagnostics diag;
     sereno_error err;
     profile profile;
-    bool tuned;    /* it is a tuned one */
-    int broken_by; /* errno of writing to standard output; 0: it took everything so far */
+    bool tuned; /* it is a tuned one */
     atomic_bool stop;
     frame_totals totals;
     frame_signal *signal;    /* who is told of frames; NULL: none */
     sereno_frame_hint *hint; /* likewise */
-    uint64_t period_ns, written_ns;
-    char *buffer; /* BUFFER_BYTES: lines that are not written yet */
-    size_t buffered;
+    frame_output out;
     bool live; /* a line on the terminal */
 } foreground_command;
 
 /* ---- Output while frames are made ---- */
 
-static void write_out(foreground_command *c) {
-    if (c->broken_by) return;
-    c->broken_by = interrupt_write(1, c->buffer, c->buffered, GRACE_MS);
-    c->buffered = 0;
-}
-
 static void draw_live(const foreground_command *c) {
     const frame_totals *t = &c->totals;
     fprintf(stderr, "\r\033[K%s: %llu frames, %.1f %% of them janky", c->profile.name, (unsigned long long)t->frames,
-            100 * share_of((double)t->janky, (double)t->frames));
+            100 * frame_totals_jank(t));
     fflush(stderr);
-}
-
-static void tell_signal(frame_signal *signal, uint32_t in_frame) {
-    if (signal) atomic_store_explicit(&signal->in_frame, in_frame, memory_order_release);
 }
 
 static void on_begin(void *ctx, uint64_t start_ns, uint64_t deadline_ns) {
     foreground_command *c = ctx;
-    tell_signal(c->signal, 1);
+    frame_signal_tell(c->signal, true);
     if (c->hint) sereno_frame_begin(c->hint, start_ns, deadline_ns);
 }
 
 static int on_frame(void *ctx, const frame_record *r) {
     foreground_command *c = ctx;
-    tell_signal(c->signal, 0);
+    frame_signal_tell(c->signal, false);
     if (c->hint) sereno_frame_end(c->hint, r->end_ns);
-    frame_totals *t = &c->totals;
-    t->frames++;
-    t->janky += r->missed;
-    t->dropped += r->dropped;
-    histogram_add(&t->ns, r->end_ns - r->vsync_ns);
-    if (r->latency_ns > 0) histogram_add(&t->latency, (uint64_t)(r->latency_ns * 100));
-    if (c->a->common.json) c->buffered += (size_t)frame_record_print(r, c->buffer + c->buffered);
-    /* Writing takes time that the next frame may need: once a second, where this frame has left enough. */
-    bool full = c->buffered + FRAME_LINE_MAX > BUFFER_BYTES;
-    bool due = r->end_ns - c->written_ns >= SECOND_NS && r->end_ns + c->period_ns / 4 <= r->deadline_ns;
-    if (due || full || r->end_ns - c->written_ns >= 3 * SECOND_NS) {
-        c->written_ns = r->end_ns;
-        if (c->a->common.json) write_out(c);
-        if (c->live) draw_live(c);
-    }
-    return c->broken_by ? EXIT_FAILED : 0;
+    frame_totals_add(&c->totals, r);
+    if (frame_output_frame(&c->out, r) && c->live) draw_live(c);
+    return c->out.broken_by ? EXIT_FAILED : 0;
 }
 
 /* Prints and releases a document on one line. */
 static void print_line(foreground_command *c, json_t *document) {
     char *text = document ? json_dumps(document, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9)) : NULL;
-    if (text && !c->broken_by) c->broken_by = interrupt_write(1, text, strlen(text), GRACE_MS);
-    if (text && !c->broken_by) c->broken_by = interrupt_write(1, "\n", 1, GRACE_MS);
+    if (text) frame_output_text(&c->out, text, strlen(text));
+    if (text) frame_output_text(&c->out, "\n", 1);
     free(text);
     json_decref(document);
 }
@@ -121,25 +86,17 @@ static void print_line(foreground_command *c, json_t *document) {
 static void print_header(foreground_command *c) {
     const profile *p = &c->profile;
     print_line(c, json_pack("{s:i, s:s, s:i, s:I, s:o, s:b}", "schema_version", SCHEMA_VERSION, "profile", p->name,
-                            "fps", p->fps, "period_ns", (json_int_t)c->period_ns, "scale", json_float(p->scale),
+                            "fps", p->fps, "period_ns", (json_int_t)c->out.period_ns, "scale", json_float(p->scale),
                             "tuned", c->tuned));
-}
-
-static double frame_ms(const frame_totals *t, double quantile) {
-    return (double)histogram_quantile(&t->ns, quantile) / 1e6;
-}
-
-static double latency_ns(const frame_totals *t) {
-    return (double)histogram_quantile(&t->latency, 0.5) / 100;
 }
 
 static void print_summary(foreground_command *c) {
     const frame_totals *t = &c->totals;
-    json_t *ms =
-        json_pack("{s:f, s:f, s:f}", "p50", frame_ms(t, 0.5), "p95", frame_ms(t, 0.95), "p99", frame_ms(t, 0.99));
+    json_t *ms = json_pack("{s:f, s:f, s:f}", "p50", frame_totals_ms(t, 0.5), "p95", frame_totals_ms(t, 0.95), "p99",
+                           frame_totals_ms(t, 0.99));
     json_t *summary = json_pack("{s:I, s:I, s:f, s:I, s:o, s:f}", "frames", (json_int_t)t->frames, "janky",
-                                (json_int_t)t->janky, "jank_rate", share_of((double)t->janky, (double)t->frames),
-                                "dropped", (json_int_t)t->dropped, "frame_ms", ms, "latency_ns", latency_ns(t));
+                                (json_int_t)t->janky, "jank_rate", frame_totals_jank(t), "dropped",
+                                (json_int_t)t->dropped, "frame_ms", ms, "latency_ns", frame_totals_latency_ns(t));
     print_line(c, json_pack("{s:o}", "summary", summary));
 }
 
@@ -147,11 +104,10 @@ static void print_words(const foreground_command *c) {
     const frame_totals *t = &c->totals;
     printf("%s%s, %d frames a second: %llu frames, %llu of them janky (%.1f %%), %llu vsyncs dropped\n",
            c->profile.name, c->tuned ? " (tuned)" : "", c->profile.fps, (unsigned long long)t->frames,
-           (unsigned long long)t->janky, 100 * share_of((double)t->janky, (double)t->frames),
-           (unsigned long long)t->dropped);
+           (unsigned long long)t->janky, 100 * frame_totals_jank(t), (unsigned long long)t->dropped);
     printf("a frame took %.2f ms (median), %.2f ms (95 %%), %.2f ms (99 %%) from its vsync; it had %.2f ms\n",
-           frame_ms(t, 0.5), frame_ms(t, 0.95), frame_ms(t, 0.99), (double)c->period_ns / 1e6);
-    if (latency_ns(t) > 0) printf("a dependent load took %.1f ns\n", latency_ns(t));
+           frame_totals_ms(t, 0.5), frame_totals_ms(t, 0.95), frame_totals_ms(t, 0.99), (double)c->out.period_ns / 1e6);
+    if (frame_totals_latency_ns(t) > 0) printf("a dependent load took %.1f ns\n", frame_totals_latency_ns(t));
 }
 
 /* ---- Running ---- */
@@ -161,42 +117,28 @@ static void on_interrupt(void *ctx) {
     if (atomic_exchange_explicit(&c->stop, true, memory_order_relaxed)) interrupt_exit();
 }
 
-/* The page behind SERENO_FRAME_FD, if there is one. */
-static int open_signal(foreground_command *c) {
-    const char *text = getenv("SERENO_FRAME_FD");
-    if (!text || !*text) return SERENO_OK;
-    char *end;
-    errno = 0;
-    long fd = strtol(text, &end, 10);
-    bool is_number = end != text && !*end && errno == 0 && fd >= 0 && fd <= INT32_MAX;
-    c->signal = is_number ? shared_page_open((int)fd) : NULL;
-    if (c->signal) return SERENO_OK;
-    return err_set(&c->err, SERENO_ERR_INVALID,
-                   "SERENO_FRAME_FD is '%s', which is not the number of a page that sereno shared; unset it", text);
-}
-
 static int make_frames(foreground_command *c) {
     scene *s;
     int status = scene_open(&c->profile, &s, &c->err);
     if (status) return fail(&c->diag, &c->err);
-    c->period_ns = SECOND_NS / (uint64_t)c->profile.fps;
     frame_loop_options o = {
         .profile = &c->profile,
         .world = frame_loop_machine(s),
         .first_frame = (uint64_t)c->a->first_frame,
-        .seconds_ns = (uint64_t)llround((double)c->a->seconds * 1e6) * 1000, /* a float's 0.3 is a bit more */
+        .seconds_ns = frame_loop_ns((double)c->a->seconds),
         .stop = &c->stop,
         .on_begin = on_begin,
         .on_frame = on_frame,
         .ctx = c,
     };
     scene_draw(s, 0); /* a frame by which caches and page tables are warm; it is not counted */
-    if (c->a->common.json) print_header(c);
-    c->written_ns = sereno_now_ns(sereno_clock_system());
-    if (!c->broken_by) frame_loop_run(&o);
+    status = frame_output_open(&c->out, SECOND_NS / (uint64_t)c->profile.fps, c->a->common.json, &c->err);
+    if (!status && c->a->common.json) print_header(c);
+    if (!status && !c->out.broken_by) frame_loop_run(&o);
     scene_close(&s);
+    if (status) return fail(&c->diag, &c->err);
     if (c->a->common.json) {
-        write_out(c);
+        frame_output_flush(&c->out);
         print_summary(c);
     } else {
         if (c->live) fputs("\r\033[K", stderr);
@@ -210,42 +152,7 @@ static int make_frames(foreground_command *c) {
 typedef struct tuning {
     foreground_command *command;
     json_t *rounds;
-    double *periods;
-    int n, max;
-    double wanted;
 } tuning;
-
-static int keep_period(void *ctx, const frame_record *r) {
-    tuning *t = ctx;
-    if (t->n == t->max) return 1;
-    double budget = (double)(r->deadline_ns - r->vsync_ns);
-    t->periods[t->n++] = (double)(r->end_ns - r->vsync_ns) / budget;
-    return 0;
-}
-
-static int run_tuning(void *ctx, const profile *p, double seconds, double *periods, int max) {
-    tuning *t = ctx;
-    foreground_command *c = t->command;
-    scene *s;
-    int status = scene_open(p, &s, &c->err);
-    if (status) return status;
-    t->periods = periods;
-    t->n = 0;
-    t->max = max;
-    scene_draw(s, 0);
-    frame_loop_options o = {.profile = p,
-                            .world = frame_loop_machine(s),
-                            .seconds_ns = (uint64_t)llround(seconds * 1e6) * 1000,
-                            .stop = &c->stop,
-                            .on_frame = keep_period,
-                            .ctx = t};
-    frame_loop_run(&o);
-    scene_close(&s);
-    if (atomic_load_explicit(&c->stop, memory_order_relaxed)) {
-        return err_set(&c->err, SERENO_ERR_ABANDONED, "tuning was interrupted");
-    }
-    return t->n;
-}
 
 static void on_round(void *ctx, int round, double scale, double jank) {
     tuning *t = ctx;
@@ -256,29 +163,14 @@ static void on_round(void *ctx, int round, double scale, double jank) {
     fflush(stdout);
 }
 
-/* Date and processor: a tuned profile says nothing elsewhere. */
-static void describe_tuning(char *out, size_t size, double jank) {
-    char cpu[128], date[32] = "some day";
-    time_t now = time(NULL);
-    struct tm day;
-    if (gmtime_r(&now, &day)) strftime(date, sizeof date, "%Y-%m-%d", &day);
-    cpu_name(cpu, sizeof cpu);
-    number_format(out, size, "Tuned on %s to this machine (%s): %.1f %% of frames janky with nothing beside it.", date,
-                  cpu, 100 * jank);
-}
-
 static int save_tuned(foreground_command *c, const tuning *t, const tune_result *result) {
-    char path[4096] = "", comment[320];
-    if (result->reached) {
-        describe_tuning(comment, sizeof comment, result->jank);
-        int status = profile_save_tuned(&c->profile, comment, path, sizeof path, &c->err);
-        if (status) return fail(&c->diag, &c->err);
-    }
+    char path[4096] = "";
+    if (result->reached && tune_save(&c->profile, result, path, sizeof path, &c->err)) return fail(&c->diag, &c->err);
     interrupt_default();
     if (c->a->common.json) {
         print_json(json_pack("{s:i, s:s, s:o, s:f, s:f, s:b, s:O, s:o}", "schema_version", SCHEMA_VERSION, "profile",
-                             c->profile.name, "scale", json_float(c->profile.scale), "wanted", t->wanted, "jank",
-                             result->jank, "reached", result->reached, "rounds", t->rounds, "path",
+                             c->profile.name, "scale", json_float(c->profile.scale), "wanted", c->a->native_jank,
+                             "jank", result->jank, "reached", result->reached, "rounds", t->rounds, "path",
                              result->reached ? json_name(path) : json_null()));
     } else if (result->reached) {
         printf("%s janks in %.1f %% of its frames at scale %.4f; saved as %s\n", c->profile.name, 100 * result->jank,
@@ -288,26 +180,24 @@ static int save_tuned(foreground_command *c, const tuning *t, const tune_result 
     warn(&c->diag,
          "%.1f %% of the frames were janky in the check, %.1f %% were wanted: the machine was not quiet, or the runs "
          "were too short. Nothing was saved; try again, or longer with --seconds",
-         100 * result->jank, 100 * t->wanted);
+         100 * result->jank, 100 * c->a->native_jank);
     return EXIT_FAILED;
 }
 
 static int tune(foreground_command *c) {
-    tuning t = {.command = c, .rounds = json_array(), .wanted = c->a->native_jank};
-    tune_options o = {.native_jank = t.wanted,
+    tuning t = {.command = c, .rounds = json_array()};
+    tune_options o = {.native_jank = c->a->native_jank,
                       .rounds = TUNE_ROUNDS,
                       .seconds = (double)c->a->seconds,
                       .check_seconds = CHECK_ROUNDS * (double)c->a->seconds,
-                      .run = run_tuning,
                       .ctx = &t,
                       .progress = on_round};
     tune_result result;
-    sereno_error err = {0};
-    int status = tune_profile(&c->profile, &o, &result, &err), code;
+    int status = tune_on_machine(&c->profile, &o, &c->stop, &result, &c->err), code;
     if (status == SERENO_ERR_ABANDONED) {
         code = interrupt_exit_code();
     } else if (status) {
-        code = fail(&c->diag, c->err.code ? &c->err : &err); /* what a run said is closer to the cause */
+        code = fail(&c->diag, &c->err);
     } else {
         interrupt_ignore();
         code = save_tuned(c, &t, &result);
@@ -353,17 +243,12 @@ static int run_profile(foreground_command *c) {
         int cpu = a->cpu;
         status = thread_pin(&cpu, 1, NULL, &c->err);
     }
-    if (!status) status = open_signal(c);
+    if (!status) status = frame_signal_open(&c->signal, &c->err);
     if (!status && a->hint) status = sereno_frame_hint_open(NULL, &c->hint, &c->err);
     if (status) return fail(&c->diag, &c->err);
     c->live = !a->common.json && !a->tune && terminal_is(2);
     note(&c->diag, "%s: %s; scale %.4g%s", c->profile.name, c->profile.about, (double)c->profile.scale,
          c->tuned ? ", tuned" : "");
-    c->buffer = malloc(BUFFER_BYTES);
-    if (!c->buffer) {
-        err_no_memory(&c->err, "frames to be written", BUFFER_BYTES);
-        return fail(&c->diag, &c->err);
-    }
     interrupt_ignore_broken_pipes();
     interrupt_handle(on_interrupt, c);
     int code = a->tune ? tune(c) : make_frames(c);
@@ -393,9 +278,9 @@ static int check_tune(const command_line *cl, foreground_arguments *a) {
 
 /* Whoever read it went away, which is no news to them; anything else is. */
 static int output_broke(foreground_command *c) {
-    if (c->broken_by == EINTR) return interrupt_exit_code();
-    if (c->broken_by == EPIPE) return EXIT_FAILED;
-    err_set(&c->err, SERENO_ERR_IO, "cannot write the output: %s", strerror(c->broken_by));
+    if (c->out.broken_by == EINTR) return interrupt_exit_code();
+    if (c->out.broken_by == EPIPE) return EXIT_FAILED;
+    err_set(&c->err, SERENO_ERR_IO, "cannot write the output: %s", strerror(c->out.broken_by));
     return fail(&c->diag, &c->err);
 }
 
@@ -409,13 +294,13 @@ static int run_command(const command_line *cl, foreground_arguments *a) {
     int code = EXIT_FAILED;
     if (diagnostics_open(&c->diag, &a->common, cl->command)) {
         code = a->list ? print_list(c) : run_profile(c);
-        if (c->broken_by == 0) code = finish_output(&c->diag, code);
+        if (c->out.broken_by == 0) code = finish_output(&c->diag, code);
         else code = output_broke(c);
     }
     diagnostics_close(&c->diag);
     shared_page_close(c->signal);
     sereno_frame_hint_close(&c->hint);
-    free(c->buffer);
+    frame_output_close(&c->out);
     free(c);
     return code;
 }

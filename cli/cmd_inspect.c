@@ -1,10 +1,8 @@
 /* sereno inspect: keys and tensors of a GGUF file, and whether this version can run it. */
-#include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "command.h"
-#include "gguf.h"
+#include "json_gguf.h"
 #include "sereno/file.h"
 #include "sereno/model.h"
 #include "support.h"
@@ -12,81 +10,20 @@
 
 enum { ARRAY_SHOWN = 6, TEXT_SHOWN = 200, NAME_SHOWN = 128 };
 
-static json_t *json_string_of(gguf_string s) {
-    return json_text(s.data, s.size);
-}
-
-/* Element i of a value; strings are walked by *at. */
-static json_t *json_element(const gguf_kv *kv, uint64_t i, const uint8_t **at) {
-    int64_t integer;
-    uint64_t large;
-    if (kv->element == GGUF_UINT64) {
-        memcpy(&large, kv->data + 8 * i, sizeof large);
-        if (large > INT64_MAX) return json_real((double)large);
-    }
-    if (kv->element == GGUF_STRING) return json_string_of(gguf_next_string(at));
-    if (kv->element == GGUF_BOOL) return json_boolean(kv->data[i]);
-    if (kv->element == GGUF_FLOAT32) {
-        float value;
-        memcpy(&value, kv->data + 4 * i, sizeof value);
-        return json_number(value);
-    }
-    if (kv->element == GGUF_FLOAT64) {
-        double value;
-        memcpy(&value, kv->data + 8 * i, sizeof value);
-        return json_number(value);
-    }
-    return gguf_integer(kv, i, &integer) ? json_integer(integer) : json_null();
-}
-
-/* A key's value; of an array only the first `limit` elements. */
-static json_t *json_value(const gguf_kv *kv, uint64_t limit) {
-    const uint8_t *at = kv->data;
-    if (kv->type != GGUF_ARRAY) return json_element(kv, 0, &at);
-    json_t *array = json_array();
-    for (uint64_t i = 0; i < kv->count && i < limit; i++) {
-        json_array_append_new(array, json_element(kv, i, &at));
-    }
-    return array;
-}
-
-static json_t *json_shape(const gguf_tensor *t) {
-    json_t *shape = json_array();
-    for (uint32_t i = 0; i < t->n_dims; i++) {
-        json_array_append_new(shape, json_integer((json_int_t)t->dims[i]));
-    }
-    return shape;
-}
-
 static json_t *describe(const char *path, const gguf *g, bool runnable, const sereno_error *reason) {
-    json_t *keys = json_array(), *tensors = json_array();
     uint64_t weight_bytes = 0, n_parameters = 0;
-    for (size_t i = 0; i < g->n_kv; i++) {
-        const gguf_kv *kv = &g->kv[i];
-        json_t *key = json_pack("{s:o, s:s, s:o}", "key", json_string_of(kv->key), "type", gguf_type_name(kv->type),
-                                "value", json_value(kv, ARRAY_SHOWN));
-        if (kv->type == GGUF_ARRAY) {
-            json_object_set_new(key, "element", json_string(gguf_type_name(kv->element)));
-            json_object_set_new(key, "count", json_integer((json_int_t)kv->count));
-        }
-        json_array_append_new(keys, key);
-    }
     for (size_t i = 0; i < g->n_tensors; i++) {
         const gguf_tensor *t = &g->tensors[i];
         weight_bytes += t->size;
         n_parameters += t->dims[0] * t->dims[1] * t->dims[2] * t->dims[3];
-        json_array_append_new(tensors, json_pack("{s:o, s:s, s:o, s:I, s:I}", "name", json_string_of(t->name), "type",
-                                                 tensor_type_find(t->type)->name, "shape", json_shape(t), "offset",
-                                                 (json_int_t)t->offset, "bytes", (json_int_t)t->size));
     }
-    json_t *document = json_pack("{s:i, s:o, s:i, s:i, s:I, s:I, s:b}", "schema_version", SCHEMA_VERSION, "path",
-                                 json_text(path, strlen(path)), "gguf_version", (int)g->version, "alignment",
-                                 (int)g->alignment, "parameters", (json_int_t)n_parameters, "weight_bytes",
-                                 (json_int_t)weight_bytes, "supported", runnable);
-    json_object_set_new(document, "unsupported_reason",
-                        runnable ? json_null() : json_text(reason->message, strlen(reason->message)));
-    json_object_set_new(document, "keys", keys);
-    json_object_set_new(document, "tensors", tensors);
+    json_t *document =
+        json_pack("{s:i, s:o, s:i, s:i, s:I, s:I, s:b}", "schema_version", SCHEMA_VERSION, "path", json_name(path),
+                  "gguf_version", (int)g->version, "alignment", (int)g->alignment, "parameters",
+                  (json_int_t)n_parameters, "weight_bytes", (json_int_t)weight_bytes, "supported", runnable);
+    json_object_set_new(document, "unsupported_reason", runnable ? json_null() : json_name(reason->message));
+    json_object_set_new(document, "keys", json_gguf_keys(g, ARRAY_SHOWN));
+    json_object_set_new(document, "tensors", json_gguf_tensors(g));
     return document;
 }
 

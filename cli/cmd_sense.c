@@ -2,7 +2,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "bench_command.h"
 #include "bench_sense.h"
@@ -10,6 +9,7 @@
 #include "cpu.h"
 #include "draft_options.h"
 #include "errors.h"
+#include "json_results.h"
 #include "machine_options.h"
 #include "machine_sensors.h"
 #include "output_file.h"
@@ -19,12 +19,6 @@
 enum { FOREGROUND_STREAM, FOREGROUND_NONE };
 
 static const char *const foreground_names[] = {"stream", "none", NULL};
-static const char *const signal_names[SENSE_SIGNALS] = {[SENSE_CS] = "cs",
-                                                        [SENSE_PROBE] = "probe",
-                                                        [SENSE_RUN_DELAY] = "run_delay",
-                                                        [SENSE_FUSED] = "fused",
-                                                        [SENSE_SCORE] = "score"};
-
 /* What the command line says. */
 typedef struct sense_arguments {
     common_options common;
@@ -49,25 +43,6 @@ typedef struct sensing {
     machine_sensors sensors;
 } sensing;
 
-/* NaN is what there was nothing of. */
-static json_t *json_known(double value) {
-    return isnan(value) ? json_null() : json_real(value);
-}
-
-static json_t *json_windows(const sense_result *r) {
-    json_t *windows = json_array();
-    for (int32_t i = 0; i < r->n_windows; i++) {
-        const sense_window *w = &r->windows[i];
-        json_t *row = json_pack("{s:f, s:o, s:o}", "duty", w->duty, "fg_latency_ns", json_known(w->fg_latency_ns),
-                                "fg_gbs", json_known(w->fg_gbs));
-        for (int k = 0; k < SENSE_SIGNALS; k++) {
-            json_object_set_new(row, signal_names[k], json_known(w->signal[k]));
-        }
-        json_array_append_new(windows, row);
-    }
-    return windows;
-}
-
 static const char *label(const sense_arguments *a) {
     return a->foreground == FOREGROUND_NONE ? "quiet" : "contended";
 }
@@ -80,14 +55,7 @@ static json_t *json_recording(const sensing *s, const sense_recorded *r) {
 
 static void print_document(const sensing *s, const sense_result *r) {
     const sense_arguments *a = s->a;
-    json_t *document = bench_document(), *signals = json_object();
-    for (int k = 0; k < SENSE_SIGNALS; k++) {
-        const sense_correlation *c = &r->of[k];
-        json_object_set_new(signals, signal_names[k],
-                            json_pack("{s:o, s:o, s:o}", "r_intensity", json_known(c->intensity), "r_fg_latency",
-                                      json_known(c->fg_latency), "r_fg_bandwidth", json_known(c->fg_bandwidth)));
-    }
-    const sereno_sensor_stats *t = &r->stats;
+    json_t *document = bench_document();
     json_object_set_new(document, "draft", json_name(draft_name(&a->draft, &s->draft)));
     json_object_set_new(document, "batch", json_integer(a->batch));
     json_object_set_new(document, "seed", json_seed(a->seed));
@@ -97,15 +65,11 @@ static void print_document(const sensing *s, const sense_result *r) {
                         s->foreground_cpu >= 0 ? json_integer(s->foreground_cpu) : json_null());
     json_object_set_new(document, "window_ms", json_integer(SENSE_WINDOW_MS));
     json_object_set_new(document, "passes", json_integer((json_int_t)r->passes));
-    json_object_set_new(document, "signals", signals);
-    json_object_set_new(document, "samples",
-                        json_pack("{s:I, s:I, s:I, s:I, s:f, s:f}", "stretches", (json_int_t)t->stretches, "probes",
-                                  (json_int_t)t->probes, "dropped_faults", (json_int_t)t->dropped_faults,
-                                  "dropped_delays", (json_int_t)t->dropped_delays, "probe_ms",
-                                  (double)t->probe_time_ns / 1e6, "probe_baseline_ns", t->probe_baseline_ns));
+    json_object_set_new(document, "signals", json_sense_signals(r));
+    json_object_set_new(document, "samples", json_sense_samples(&r->stats));
     json_object_set_new(document, "recording", json_recording(s, &r->recorded));
     json_object_set_new(document, "sensors", json_machine_sensors(&s->sensors));
-    json_object_set_new(document, "windows", json_windows(r));
+    json_object_set_new(document, "windows", json_sense_windows(r));
     json_object_set_new(document, "environment", json_environment(&a->machine, s->engine->ops->info(s->engine)));
     print_json(document);
 }
@@ -121,7 +85,7 @@ static void print_table(const sensing *s, const sense_result *r) {
            s->calibration ? "calibrated" : "not calibrated");
     puts("signal       with intensity     fg latency   fg bandwidth");
     for (int k = 0; k < SENSE_SIGNALS; k++) {
-        printf("%-12s", signal_names[k]);
+        printf("%-12s", sense_signal_name((sense_signal)k));
         print_r(r->of[k].intensity);
         print_r(r->of[k].fg_latency);
         print_r(r->of[k].fg_bandwidth);
@@ -169,14 +133,6 @@ static int commit_record(sensing *s, const sense_recorded *recorded) {
     return output_file_commit(s->record, &s->bench.err);
 }
 
-static void describe_model(const sereno_model *model, char out[RECORDING_TEXT_MAX]) {
-    const sereno_model_info *m = sereno_model_describe(model);
-    snprintf(out, RECORDING_TEXT_MAX,
-             "%.100s, %s, %" PRIu64 " parameters, %u layers of %u, %u heads and %u of keys of %u, feed-forward %u",
-             m->name, m->weight_type, m->n_parameters, m->n_layers, m->n_embd, m->n_heads, m->n_kv_heads, m->head_dim,
-             m->n_ff);
-}
-
 /* ---- The work ---- */
 
 static int measure(sensing *s) {
@@ -187,7 +143,7 @@ static int measure(sensing *s) {
     s->foreground_cpu = quiet                    ? -1
                         : a->foreground_cpu >= 0 ? a->foreground_cpu
                                                  : cpu_beside(a->machine.cpu_list, a->machine.n_cpus);
-    describe_model(s->model, model);
+    sense_describe_model(s->model, model);
     int status = open_record(s);
     if (!status) status = open_engines(s);
     if (!status) {

@@ -6,7 +6,6 @@
 #include "cpu.h"
 #include "places.h"
 #include "process.h"
-#include "procfs.h"
 #include "thread.h"
 
 const char *const sched_names[] = {"idle", "batch", "normal", NULL};
@@ -44,12 +43,6 @@ const char *machine_isa(const char *option) {
     return isa && *isa ? isa : NULL;
 }
 
-/* Whether this process is alone in a session of the least weight. */
-static bool has_low_session(void) {
-    int nice_value;
-    return session_is_own() && procfs_autogroup_nice(&nice_value) && nice_value == AUTOGROUP_NICE_MAX;
-}
-
 void machine_take_class(const machine_options *m, const diagnostics *d) {
     if (thread_take_class((sereno_sched)m->sched)) return;
     warn(d,
@@ -59,19 +52,7 @@ void machine_take_class(const machine_options *m, const diagnostics *d) {
 }
 
 bool machine_sched_effective(const machine_options *m, const sereno_engine_info *info, const char **why) {
-    *why = NULL;
-    if (!info->sched_taken) {
-        *why = "the system refuses the class or its nice value: what it refuses stays as the program was started";
-        return false;
-    }
-    if (m->sched == SERENO_SCHED_IDLE && procfs_autogroup_enabled() && !has_low_session()) {
-        *why = "the kernel shares cores between sessions before it looks at classes (sched_autogroup_enabled), so idle "
-               "yields only within its session; 'sereno run --own-session' runs in a session of the least weight, "
-               "'echo 19 > /proc/self/autogroup' in a shell lowers all that the shell runs, and 'sysctl "
-               "kernel.sched_autogroup_enabled=0' makes the class count everywhere";
-        return false;
-    }
-    return true;
+    return session_sched_effective((sereno_sched)m->sched, info->sched_taken, why);
 }
 
 static const char *const timing_names[] = {

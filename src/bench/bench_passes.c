@@ -249,6 +249,11 @@ static void evaluate_subgraphs(passes_row *row, recording *r) {
         row->subgraph_kind = r->kind[i];
         row->subgraph = i;
     }
+    row->other_share = 1;
+    for (int k = 0; k < PASSES_KINDS; k++) {
+        row->other_share -= row->time_share[k];
+    }
+    if (row->other_share < 0) row->other_share = 0;
 }
 
 static int evaluate(state *s, sereno_error *err) {
@@ -256,6 +261,7 @@ static int evaluate(state *s, sereno_error *err) {
     double base = 0, weight_bytes = (double)result->info.weight_bytes;
     evaluate_limit(s);
     int status = result->prefill.n > 0 ? evaluate_times(&result->prefill, err) : SERENO_OK;
+    result->prefill_tok_s = result->prefill.n > 0 ? result->prefill_tokens / result->prefill.p50 * 1e3 : 0;
     for (int i = 0; i < result->n_rows && !status; i++) {
         status = evaluate_times(&result->rows[i].times, err);
         if (result->rows[i].batch == 1 && base == 0) base = result->rows[i].times.p50;

@@ -51,7 +51,8 @@ typedef struct passes_row {
     double subgraph_us_p95_max;
     sereno_subgraph_kind subgraph_kind;
     int32_t subgraph, n_subgraphs;
-    double time_share[PASSES_KINDS]; /* by kind, of the time of all samples; what is left passed between subgraphs */
+    double time_share[PASSES_KINDS]; /* by kind, of the time of all samples */
+    double other_share;              /* what is left, which passed between subgraphs */
 } passes_row;
 
 typedef struct passes_result {
@@ -62,7 +63,8 @@ typedef struct passes_result {
     passes_row rows[PASSES_BATCHES_MAX];
     int n_rows;
     int32_t prefill_tokens;
-    pass_times prefill; /* n = 0: none */
+    pass_times prefill;   /* n = 0: none */
+    double prefill_tok_s; /* of the median */
 } passes_result;
 
 /*

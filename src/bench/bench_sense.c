@@ -1,6 +1,7 @@
 #include "bench_sense.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -353,4 +354,23 @@ int bench_sense(const sense_options *o, sense_result *out, sereno_error *err) {
 void sense_result_free(sense_result *r) {
     free(r->windows);
     *r = (sense_result){0};
+}
+
+/* ---- Words ---- */
+
+const char *sense_signal_name(sense_signal signal) {
+    static const char *const names[SENSE_SIGNALS] = {[SENSE_CS] = "cs",
+                                                     [SENSE_PROBE] = "probe",
+                                                     [SENSE_RUN_DELAY] = "run_delay",
+                                                     [SENSE_FUSED] = "fused",
+                                                     [SENSE_SCORE] = "score"};
+    return names[signal];
+}
+
+void sense_describe_model(const sereno_model *model, char out[RECORDING_TEXT_MAX]) {
+    const sereno_model_info *m = sereno_model_describe(model);
+    snprintf(out, RECORDING_TEXT_MAX,
+             "%.100s, %s, %" PRIu64 " parameters, %u layers of %u, %u heads and %u of keys of %u, feed-forward %u",
+             m->name, m->weight_type, m->n_parameters, m->n_layers, m->n_embd, m->n_heads, m->n_kv_heads, m->head_dim,
+             m->n_ff);
 }

@@ -10,6 +10,8 @@
 #include <stdio.h>
 
 #include "bench_watch.h"
+#include "recording.h"
+#include "sereno/model.h"
 #include "sereno/sensor.h"
 
 enum { SENSE_WINDOW_MS = 20 };
@@ -29,7 +31,17 @@ typedef struct sense_options {
     bench_watch watch;
 } sense_options;
 
-typedef enum sense_signal { SENSE_CS, SENSE_PROBE, SENSE_RUN_DELAY, SENSE_FUSED, SENSE_SCORE, SENSE_SIGNALS } sense_signal;
+typedef enum sense_signal {
+    SENSE_CS,
+    SENSE_PROBE,
+    SENSE_RUN_DELAY,
+    SENSE_FUSED,
+    SENSE_SCORE,
+    SENSE_SIGNALS
+} sense_signal;
+
+/* "cs", "probe", "run_delay", "fused", "score". */
+const char *sense_signal_name(sense_signal signal);
 
 /* One window; NaN is what it has no sample of. */
 typedef struct sense_window {
@@ -59,6 +71,9 @@ typedef struct sense_result {
     uint64_t passes;
     sense_recorded recorded;
 } sense_result;
+
+/* A model in words, for a recording. */
+void sense_describe_model(const sereno_model *model, char out[RECORDING_TEXT_MAX]);
 
 /* SERENO_ERR_INVALID: there is no such core. SERENO_ERR_IO: the recording cannot be written. The result is freed in
  * every case. */

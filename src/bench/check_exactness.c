@@ -13,6 +13,14 @@
 
 enum { ANSWERS_MAX = 3, STOPS_MAX = 3, STOP_SIZE = 8, MAX_TOKENS_DEFAULT = 64 };
 
+const char check_text[] =
+    "The river rises in the hills, where it is no wider than a step, and reaches the sea as a bay that ships cross in "
+    "an hour. Its water carries sand from the hills to the sea, and its name has changed as often as its banks.\n\n"
+    "def area(shape):\n    if shape.kind == \"circle\":\n        return 3.14159 * shape.radius ** 2\n"
+    "    if shape.kind == \"square\":\n        return shape.side ** 2\n    if shape.kind == \"rectangle\":\n"
+    "        return shape.width * shape.height\n\n"
+    "1. Boil the water.\n2. Add the salt.\n3. Add the rice, and boil the water again.\n4. Wait, and stir the rice.\n";
+
 /* ---- Drawing ---- */
 
 static bool chance(rng *r, uint32_t of) {

@@ -16,6 +16,9 @@
 
 enum { CHECK_DRAFTS_MAX = 16, CHECK_ENGINES_MAX = 8 };
 
+/* A text for prompts to be cut out of. Some of it repeats, as code and lists do. */
+extern const char check_text[];
+
 typedef struct check_engine {
     sereno_engine *engine; /* not the reference; all its sequences are used, as are those of the drafts */
     /* By the names in the options; NULL: n-grams propose, and no draft model. Borrowed. */

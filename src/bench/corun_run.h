@@ -9,8 +9,8 @@
 #include <stdint.h>
 
 #include "sereno/error.h"
-#include "sereno/request.h"
 #include "sereno/governor.h"
+#include "sereno/request.h"
 #include "sereno/speculation.h"
 
 /* What a governor did; sums. */

@@ -43,6 +43,10 @@ json_t *json_seed(uint64_t seed) {
     return json_sprintf("%" PRIu64, seed);
 }
 
+json_t *json_hash(uint64_t hash) {
+    return json_sprintf("%016" PRIx64, hash);
+}
+
 json_t *json_quantiles(sereno_quantiles q) {
     return json_pack("{s:f, s:f, s:f}", "p50", q.p50, "p95", q.p95, "p99", q.p99);
 }

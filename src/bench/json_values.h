@@ -19,6 +19,8 @@ json_t *json_number(double value);
 json_t *json_float(float value);
 /* A seed, as text: JSON numbers do not hold 64 bits everywhere. */
 json_t *json_seed(uint64_t seed);
+/* The same of a hash, in hexadecimal. */
+json_t *json_hash(uint64_t hash);
 
 /* {p50, p95, p99}. */
 json_t *json_quantiles(sereno_quantiles quantiles);

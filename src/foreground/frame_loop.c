@@ -1,6 +1,12 @@
 #include "frame_loop.h"
 
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "errors.h"
 #include "sereno/clock.h"
+#include "shared_page.h"
 #include "sleep.h"
 #include "thread.h"
 
@@ -101,4 +107,22 @@ static double machine_draw(void *ctx, uint64_t frame) {
 frame_world frame_loop_machine(scene *s) {
     thread_precise_timers(NULL);
     return (frame_world){machine_now, machine_sleep, machine_draw, s};
+}
+
+uint64_t frame_loop_ns(double seconds) {
+    return (uint64_t)llround(seconds * 1e6) * 1000;
+}
+
+int frame_signal_open(frame_signal **out, sereno_error *err) {
+    const char *text = getenv("SERENO_FRAME_FD");
+    *out = NULL;
+    if (!text || !*text) return SERENO_OK;
+    char *end;
+    errno = 0;
+    long fd = strtol(text, &end, 10);
+    bool is_number = end != text && !*end && errno == 0 && fd >= 0 && fd <= INT32_MAX;
+    *out = is_number ? shared_page_open((int)fd) : NULL;
+    if (*out) return SERENO_OK;
+    return err_set(err, SERENO_ERR_INVALID,
+                   "SERENO_FRAME_FD is '%s', which is not the number of a page that sereno shared; unset it", text);
 }

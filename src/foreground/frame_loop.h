@@ -54,6 +54,18 @@ typedef struct frame_signal {
     _Atomic uint32_t in_frame;
 } frame_signal;
 
+/* The page behind SERENO_FRAME_FD, *out NULL where that is not set. SERENO_ERR_INVALID: it names no such page. The
+ * caller closes it as shared_page.h says. */
+int frame_signal_open(frame_signal **out, sereno_error *err);
+
+/* NULL: there is nobody to tell. */
+static inline void frame_signal_tell(frame_signal *signal, bool in_frame) {
+    if (signal) atomic_store_explicit(&signal->in_frame, in_frame, memory_order_release);
+}
+
+/* Seconds as they are given, with a float's 0.3 that is a bit more, to the microsecond. */
+uint64_t frame_loop_ns(double seconds);
+
 typedef struct frame_loop_options {
     const profile *profile;
     frame_world world;

@@ -342,3 +342,25 @@ bool session_lower(void) {
     }
     return nice_value == AUTOGROUP_NICE_MAX;
 }
+
+/* Whether this process is alone in a session of the least weight. */
+static bool is_low(void) {
+    int nice_value;
+    return session_is_own() && procfs_autogroup_nice(&nice_value) && nice_value == AUTOGROUP_NICE_MAX;
+}
+
+bool session_sched_effective(sereno_sched sched, bool taken, const char **why) {
+    *why = NULL;
+    if (!taken) {
+        *why = "the system refuses the class or its nice value: what it refuses stays as the program was started";
+        return false;
+    }
+    if (sched == SERENO_SCHED_IDLE && procfs_autogroup_enabled() && !is_low()) {
+        *why = "the kernel shares cores between sessions before it looks at classes (sched_autogroup_enabled), so idle "
+               "yields only within its session; 'sereno run --own-session' runs in a session of the least weight, "
+               "'echo 19 > /proc/self/autogroup' in a shell lowers all that the shell runs, and 'sysctl "
+               "kernel.sched_autogroup_enabled=0' makes the class count everywhere";
+        return false;
+    }
+    return true;
+}

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "sereno/engine.h"
 #include "sereno/error.h"
 
 /* What a child runs: a program, or a function of this one whose result is its exit code. */
@@ -85,5 +86,9 @@ bool session_is_own(void);
  * of its session should, since it touches all of its neighbours. False: there are no autogroups, or it was refused.
  */
 bool session_lower(void);
+
+/* Whether a class that was taken, or was not, holds beyond this session, because there is nothing beyond it for the
+ * kernel or because it has the least weight; *why where not: a text for people, of static storage. */
+bool session_sched_effective(sereno_sched sched, bool taken, const char **why);
 
 #endif

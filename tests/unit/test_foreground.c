@@ -8,6 +8,7 @@
 
 #include "frame_loop.h"
 #include "frame_record.h"
+#include "frame_totals.h"
 #include "output_file.h"
 #include "profile.h"
 #include "scene.h"
@@ -468,6 +469,22 @@ static void test_record_round_trip(void **state) {
     }
 }
 
+static void test_totals(void **state) {
+    (void)state;
+    static frame_totals t; /* large */
+    assert_true(frame_totals_jank(&t) == 0 && frame_totals_latency_ns(&t) == 0);
+    for (uint64_t i = 0; i < 100; i++) {
+        frame_record r = {
+            .vsync_ns = SECOND, .end_ns = SECOND + (i + 1) * MS, .missed = i >= 75, .dropped = i == 99 ? 3 : 0};
+        r.latency_ns = i < 50 ? 0 : 80; /* frames without loads say nothing of it */
+        frame_totals_add(&t, &r);
+    }
+    assert_true(t.frames == 100 && t.janky == 25 && t.dropped == 3 && frame_totals_jank(&t) == 0.25);
+    assert_float_equal(frame_totals_ms(&t, 0.5), 50, 50 * 0.016);
+    assert_float_equal(frame_totals_ms(&t, 0.95), 95, 95 * 0.016);
+    assert_float_equal(frame_totals_latency_ns(&t), 80, 80 * 0.016);
+}
+
 #define LINE(frame, vsync, start, end, deadline, missed, dropped, latency)                                             \
     "{\"frame\":" frame ",\"vsync_ns\":" vsync ",\"start_ns\":" start ",\"end_ns\":" end ",\"deadline_ns\":" deadline  \
     ",\"missed\":" missed ",\"dropped\":" dropped ",\"latency_ns\":" latency "}"
@@ -742,6 +759,7 @@ int main(void) {
         cmocka_unit_test(test_loop),
         cmocka_unit_test(test_loop_ends),
         cmocka_unit_test(test_record_round_trip),
+        cmocka_unit_test(test_totals),
         cmocka_unit_test(test_record_garbage),
         cmocka_unit_test(test_scene_is_repeatable),
         cmocka_unit_test(test_each_kind_of_work),

@@ -1,0 +1,21 @@
+/* A trial of check exactness, for people to repeat: everything that it depends on. Thread: any. */
+#ifndef BENCH_CHECK_REPEAT_H
+#define BENCH_CHECK_REPEAT_H
+
+#include <stdint.h>
+
+#include "sereno/text.h"
+
+/* All borrowed. */
+typedef struct check_repeat {
+    const char *model;         /* NULL: the default one */
+    const char *const *drafts; /* as they were given; none: the defaults */
+    int n_drafts, n_threads;
+    const char *activations;
+    uint64_t seed, trial;
+} check_repeat;
+
+/* Appends the command line, quoted for a shell. SERENO_ERR_NO_MEMORY: a part of it may be there. */
+int check_repeat_command(const check_repeat *repeat, sereno_text *out);
+
+#endif
