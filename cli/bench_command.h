@@ -9,6 +9,7 @@
 
 #include "bench_watch.h"
 #include "machine_options.h"
+#include "session_options.h"
 #include "support.h"
 
 typedef struct bench_command {
@@ -19,6 +20,9 @@ typedef struct bench_command {
     const char *activity; /* what the progress bar says; bench_begin: "measuring" */
     bool measuring, has_class;
     sereno_cancel cancel;
+    /* What could not be opened, for advice on it; machine NULL: nothing failed to. */
+    const machine_options *machine;
+    const char *model;
 } bench_command;
 
 /* False after an error was printed. `b` must stay where it is: the signal handler knows it until bench_end. */
@@ -30,6 +34,12 @@ bench_watch bench_watch_of(bench_command *b);
 bool bench_on_load(void *ctx, uint64_t done, uint64_t total);
 /* For an engine of this model, on the machine as it was asked for; loading it shows progress. */
 sereno_engine_options bench_engine_options(bench_command *b, const machine_options *machine, const sereno_model *model);
+
+/* Opens a session on the machine as it was asked for; opening it shows progress, and its class is taken before. On
+ * failure the error is b->err, and bench_measured says what to do about it, too: what the options point to stays until
+ * then. */
+int bench_open(bench_command *b, const sereno_session_options *options, const machine_options *machine,
+               sereno_session **out);
 
 /* After the bench, before anything is printed: the exit code so far (an error was printed), 0 to go on. */
 int bench_measured(bench_command *b, int status);

@@ -51,11 +51,15 @@ bool bench_on_load(void *ctx, uint64_t done, uint64_t total) {
     return !sereno_cancel_requested(&b->cancel);
 }
 
+static void take_class(bench_command *b, const machine_options *machine) {
+    if (!b->has_class) machine_take_class(machine, &b->diag); /* one warning is enough */
+    b->has_class = true;
+}
+
 sereno_engine_options bench_engine_options(bench_command *b, const machine_options *machine,
                                            const sereno_model *model) {
     sereno_engine_options o = sereno_engine_defaults(model);
-    if (!b->has_class) machine_take_class(machine, &b->diag); /* one warning is enough */
-    b->has_class = true;
+    take_class(b, machine);
     machine_apply(machine, &o);
     o.isa = machine_isa(NULL);
     o.progress = bench_on_load;
@@ -63,11 +67,32 @@ sereno_engine_options bench_engine_options(bench_command *b, const machine_optio
     return o;
 }
 
+/* One bar for all that is opened. */
+static bool on_open(void *ctx, const char *what, uint64_t done, uint64_t total) {
+    (void)what;
+    return bench_on_load(ctx, done, total);
+}
+
+int bench_open(bench_command *b, const sereno_session_options *options, const machine_options *machine,
+               sereno_session **out) {
+    sereno_session_options o = *options;
+    take_class(b, machine);
+    o.progress = on_open;
+    o.progress_ctx = b;
+    int status = sereno_session_open(&o, out, &b->err);
+    if (!status) return SERENO_OK;
+    b->machine = machine;
+    b->model = o.model_path;
+    return status;
+}
+
 int bench_measured(bench_command *b, int status) {
     interrupt_default(); /* what is printed may wait for a reader */
     progress_end(&b->bar);
     if (status == SERENO_ERR_ABANDONED) return interrupt_exit_code();
-    return status ? fail(&b->diag, &b->err) : 0;
+    int code = status ? fail(&b->diag, &b->err) : 0;
+    if (code && b->machine) session_advise(&b->diag, b->model, b->machine, &b->err);
+    return code;
 }
 
 int bench_end(bench_command *b, int code) {

@@ -1,11 +1,8 @@
 /* sereno calibrate. */
 #include "bench_command.h"
-#include "calibration_store.h"
 #include "command.h"
 #include "cpu.h"
-#include "draft_options.h"
 #include "json_results.h"
-#include "machine_options.h"
 
 enum { PATH_SIZE = 4096 };
 
@@ -23,9 +20,7 @@ typedef struct calibrate_arguments {
 typedef struct calibrating {
     const calibrate_arguments *a;
     bench_command bench;
-    sereno_model *model;
-    sereno_engine *engine;
-    opened_draft draft;
+    sereno_session *session;
     bool shares; /* the aggressor has no core of its own unless a thread makes room */
     char path[PATH_SIZE];
 } calibrating;
@@ -41,8 +36,9 @@ static bool takes_every_core(const calibrate_arguments *a) {
 /* ---- Output ---- */
 
 static void print_document(const calibrating *c, const sereno_calibration_summary *s) {
+    const sereno_session_info *info = sereno_session_describe(c->session);
     json_t *document = bench_document();
-    json_object_set_new(document, "draft", json_name(draft_name(&c->a->draft, &c->draft)));
+    json_object_set_new(document, "draft", json_name(info->draft_name));
     json_object_set_new(document, "baselines", json_baselines(s));
     json_object_set_new(document, "quiet", json_boolean(s->quiet));
     json_object_set_new(document, "blind", json_boolean(s->blind));
@@ -51,7 +47,7 @@ static void print_document(const calibrating *c, const sereno_calibration_summar
                         s->probe_ns > 0 ? json_pack("{s:f, s:f}", "ns", s->probe_ns, "slope", s->probe_slope)
                                         : json_null());
     json_object_set_new(document, "path", c->path[0] ? json_name(c->path) : json_null());
-    json_object_set_new(document, "environment", json_environment(&c->a->machine, c->engine->ops->info(c->engine)));
+    json_object_set_new(document, "environment", json_environment(&c->a->machine, info->engine));
     print_json(document);
 }
 
@@ -95,21 +91,16 @@ static bool on_progress(void *ctx, uint64_t done, uint64_t total) {
     return !watch_cancelled(&w);
 }
 
-static int open_engines(calibrating *c) {
+/* Whatever calibration is kept is about to be replaced, so nothing is said of it. */
+static int open_session(calibrating *c) {
     const calibrate_arguments *a = c->a;
-    sereno_error *err = &c->bench.err;
-    sereno_engine_options e = bench_engine_options(&c->bench, &a->machine, c->model);
-    if (a->n_ctx > 0) e.n_ctx = a->n_ctx;
-    if (c->shares && e.n_threads > 1) e.n_threads--;
-    int status = sereno_engine_open(c->model, &e, &c->engine, err);
-    if (status) return status;
-    return draft_open_for(&a->draft, machine_timing_folder(&a->machine), c->engine, c->model, bench_on_load, &c->bench,
-                          &c->draft, err);
+    sereno_session_options o = session_options(a->model, a->n_ctx, &a->machine, &a->draft, NULL);
+    if (c->shares && o.engine_options.n_threads > 1) o.engine_options.n_threads--;
+    return bench_open(&c->bench, &o, &a->machine, &c->session);
 }
 
 static int measure(calibrating *c) {
     const calibrate_arguments *a = c->a;
-    sereno_error *err = &c->bench.err;
     c->shares = takes_every_core(a);
     sereno_calibrate_options o = {
         .seconds = (double)a->seconds,
@@ -119,12 +110,14 @@ static int measure(calibrating *c) {
         .ctx = c};
     c->bench.activity = "calibrating";
     sereno_calibration *calibration = NULL;
-    int status = open_engines(c);
-    if (!status) status = sereno_calibrate(c->engine, c->draft.neural.engine, &o, &calibration, err);
+    int status = open_session(c);
+    if (!status) {
+        sereno_engine *target = sereno_session_engine(c->session), *draft = sereno_session_draft(c->session);
+        status = sereno_calibrate(target, draft, &o, &calibration, &c->bench.err);
+    }
     sereno_error not_kept = {0}; /* before Ctrl-C ends it at once */
     if (!status) {
-        calibration_store_keep(NULL, calibration, c->engine, c->draft.neural.engine, o.for_threads, c->path,
-                               sizeof c->path, &not_kept);
+        sereno_session_keep(c->session, calibration, o.for_threads, c->path, sizeof c->path, &not_kept);
     }
     int code = bench_measured(&c->bench, status);
     if (code) goto end;
@@ -144,16 +137,11 @@ end:
 }
 
 static int run_calibration(const command_line *cl, calibrate_arguments *a) {
-    char path[PATH_SIZE];
     if (machine_check(cl, &a->machine) || draft_check(cl, &a->draft)) return EXIT_USAGE;
-    if (model_check(cl, a->model, path, sizeof path)) return EXIT_USAGE;
     calibrating c = {.a = a};
     if (!bench_begin(&c.bench, &a->common, cl->command)) return EXIT_FAILED;
-    int code = sereno_model_open(path, &c.model, &c.bench.err) ? fail_model(&c.bench.diag, a->model, &c.bench.err)
-                                                               : measure(&c);
-    draft_close_opened(&c.draft);
-    sereno_engine_close(&c.engine);
-    sereno_model_close(&c.model);
+    int code = measure(&c);
+    sereno_session_close(&c.session, NULL);
     return bench_end(&c.bench, code);
 }
 

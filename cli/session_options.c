@@ -8,7 +8,7 @@ sereno_session_options session_options(const char *model, int32_t n_ctx, const m
                                        const draft_options *draft, const governor_options *governor) {
     sereno_session_options o = sereno_session_defaults();
     o.on_caller = true;
-    o.model_path = model;
+    o.model_path = model && *model ? model : NULL;
     machine_apply(m, &o.engine_options);
     o.engine_options.isa = machine_isa(NULL);
     o.engine_options.n_ctx = n_ctx;

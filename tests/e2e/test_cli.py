@@ -1201,6 +1201,8 @@ class Sensing(Case):
         run = self.sereno("run", "-m", tiny_model(), "-p", "a", "-n", 2, "-t", 1, "--policy", "balanced", "--sched", "normal",
                           env=support.clean_environment(XDG_CACHE_HOME=cache))
         self.assertIn("calibration kept is not used", run.err)
+        self.assertEqual(self.calibrate(cache, "-t", 1).err.count("calibration"), 0)  # which takes its place
+        self.assertIs(self.document(self.sense(cache, "-t", 1, "--json").out)["calibrated"], True)
 
     def test_the_foreground_keeps_off_the_cores_of_the_llm(self):
         cores = sorted(os.sched_getaffinity(0))
