@@ -11,7 +11,7 @@
 #include "draft_options.h"
 #include "json_results.h"
 #include "machine_options.h"
-#include "sereno/sereno.h"
+#include "session_options.h"
 #include "utf8.h"
 
 enum { CONTEXT = 192, SEQUENCES = 2, ENGINES = 2, DEFAULT_DRAFTS = 4 };
@@ -27,12 +27,11 @@ typedef struct check_arguments {
     bool trials_given, trial_given, seed_given, go_on;
 } check_arguments;
 
-/* What is open during the check. */
+/* What is open during the check: sessions, whose engines are checked. */
 typedef struct opened {
     sereno_model *model;
-    sereno_engine *reference;
+    sereno_session *reference, *bases[ENGINES], *drafting[ENGINES][CHECK_DRAFTS_MAX];
     check_engine engines[ENGINES];
-    opened_draft drafts[ENGINES][CHECK_DRAFTS_MAX];
     int n_engines, n_drafts;
     const char *draft_names[CHECK_DRAFTS_MAX];
     char half[32]; /* the name of a default */
@@ -52,23 +51,25 @@ static void name_drafts(const check_arguments *a, opened *o) {
 }
 
 static int open_engine(bench_command *b, const check_arguments *a, const opened *o, int32_t n_threads,
-                       int32_t n_sequences, sereno_engine **out) {
-    sereno_engine_options e = bench_engine_options(b, &a->machine, o->model);
-    e.timing_folder = NULL; /* plans by the kernels' own rates: trials are then the same on every machine */
-    e.n_threads = n_threads;
-    e.n_sequences = n_sequences;
-    if (e.n_ctx > CONTEXT) e.n_ctx = CONTEXT;
-    return sereno_engine_open(o->model, &e, out, &b->err);
+                       int32_t n_sequences, sereno_session **out) {
+    int32_t trained = (int32_t)sereno_model_describe(o->model)->n_ctx_train;
+    sereno_session_options s = session_options(NULL, trained < CONTEXT ? trained : CONTEXT, &a->machine, NULL, NULL);
+    s.model = o->model;
+    s.cache_folder = ""; /* plans by the kernels' own rates: trials are then the same on every machine */
+    s.engine_options.n_threads = n_threads;
+    s.engine_options.n_sequences = n_sequences;
+    return bench_open(b, &s, &a->machine, out);
 }
 
-static int open_drafts(bench_command *b, opened *o, int engine) {
+static int open_drafts(bench_command *b, const check_arguments *a, opened *o, int engine) {
     int status = SERENO_OK;
     for (int i = 0; i < o->n_drafts && !status; i++) {
-        draft_options draft = draft_defaults();
-        draft.draft = o->draft_names[i];
-        status = draft_open_for(&draft, NULL, o->engines[engine].engine, o->model, bench_on_load, b,
-                                &o->drafts[engine][i], &b->err);
-        o->engines[engine].drafts[i] = o->drafts[engine][i].neural.engine;
+        sereno_session_options s = session_options(NULL, 0, &a->machine, NULL, NULL);
+        s.engine_of = o->bases[engine];
+        s.cache_folder = "";
+        s.draft = o->draft_names[i];
+        status = bench_open(b, &s, &a->machine, &o->drafting[engine][i]);
+        if (!status) o->engines[engine].drafts[i] = sereno_session_draft(o->drafting[engine][i]);
     }
     return status;
 }
@@ -80,8 +81,9 @@ static int open_all(bench_command *b, const check_arguments *a, opened *o) {
     name_drafts(a, o);
     int status = open_engine(b, a, o, 1, 1, &o->reference);
     for (int i = 0; i < ENGINES && i < o->n_engines && !status; i++) {
-        status = open_engine(b, a, o, n_threads[i], SEQUENCES, &o->engines[i].engine);
-        if (!status) status = open_drafts(b, o, i);
+        status = open_engine(b, a, o, n_threads[i], SEQUENCES, &o->bases[i]);
+        if (!status) o->engines[i].engine = sereno_session_engine(o->bases[i]);
+        if (!status) status = open_drafts(b, a, o, i);
     }
     if (status) return status;
     return sereno_tokenize(sereno_model_tokenizer(o->model), check_text, strlen(check_text), false, &o->text, &b->err);
@@ -90,11 +92,11 @@ static int open_all(bench_command *b, const check_arguments *a, opened *o) {
 static void close_all(opened *o) {
     for (int i = 0; i < ENGINES; i++) {
         for (int d = 0; d < CHECK_DRAFTS_MAX; d++) {
-            draft_close_opened(&o->drafts[i][d]);
+            sereno_session_close(&o->drafting[i][d], NULL);
         }
-        sereno_engine_close(&o->engines[i].engine);
+        sereno_session_close(&o->bases[i], NULL);
     }
-    sereno_engine_close(&o->reference);
+    sereno_session_close(&o->reference, NULL);
     sereno_tokens_free(&o->text);
     sereno_model_close(&o->model);
 }
@@ -170,9 +172,8 @@ static int report(bench_command *b, const check_arguments *a, const opened *o, c
 
 static int check(bench_command *b, const check_arguments *a, opened *o) {
     int status = open_all(b, a, o);
-    if (status && a->machine.cpus) warn(&b->diag, "the cores were chosen by --cpu %s", a->machine.cpus);
     if (status) return bench_measured(b, status);
-    const check_options options = {.reference = o->reference,
+    const check_options options = {.reference = sereno_session_engine(o->reference),
                                    .engines = o->engines,
                                    .n_engines = o->n_engines,
                                    .draft_names = o->draft_names,
