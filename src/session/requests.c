@@ -33,6 +33,7 @@ static int check(const sereno_session *s, const sereno_request *r, sereno_error 
     if (r->messages && !s->info.chats) {
         return err_set(err, SERENO_ERR_INVALID, "messages for a model that does not chat; give it text");
     }
+    if (r->prompt && r->n_prompt < 1) return err_set(err, SERENO_ERR_INVALID, "the prompt has no tokens");
     return generator_check(s->generator, r, err);
 }
 
