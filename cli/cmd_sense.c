@@ -7,13 +7,10 @@
 #include "bench_sense.h"
 #include "command.h"
 #include "cpu.h"
-#include "draft_options.h"
 #include "errors.h"
 #include "json_results.h"
-#include "machine_options.h"
 #include "machine_sensors.h"
 #include "output_file.h"
-#include "recording.h"
 #include "utf8.h"
 
 enum { FOREGROUND_STREAM, FOREGROUND_NONE };
@@ -34,12 +31,9 @@ typedef struct sense_arguments {
 typedef struct sensing {
     const sense_arguments *a;
     bench_command bench;
-    sereno_model *model;
-    sereno_engine *engine;
-    opened_draft draft;
-    sereno_calibration *calibration; /* NULL: there is none */
-    int foreground_cpu;              /* -1: any, or none */
-    output_file *record;             /* NULL: nothing is recorded */
+    sereno_session *session;
+    int foreground_cpu;  /* -1: any, or none */
+    output_file *record; /* NULL: nothing is recorded */
     machine_sensors sensors;
 } sensing;
 
@@ -55,11 +49,12 @@ static json_t *json_recording(const sensing *s, const sense_recorded *r) {
 
 static void print_document(const sensing *s, const sense_result *r) {
     const sense_arguments *a = s->a;
+    const sereno_session_info *info = sereno_session_describe(s->session);
     json_t *document = bench_document();
-    json_object_set_new(document, "draft", json_name(draft_name(&a->draft, &s->draft)));
+    json_object_set_new(document, "draft", json_name(info->draft_name));
     json_object_set_new(document, "batch", json_integer(a->batch));
     json_object_set_new(document, "seed", json_seed(a->seed));
-    json_object_set_new(document, "calibrated", json_boolean(s->calibration));
+    json_object_set_new(document, "calibrated", json_boolean(info->calibration));
     json_object_set_new(document, "foreground", json_string(foreground_names[a->foreground]));
     json_object_set_new(document, "foreground_cpu",
                         s->foreground_cpu >= 0 ? json_integer(s->foreground_cpu) : json_null());
@@ -70,7 +65,7 @@ static void print_document(const sensing *s, const sense_result *r) {
     json_object_set_new(document, "recording", json_recording(s, &r->recorded));
     json_object_set_new(document, "sensors", json_machine_sensors(&s->sensors));
     json_object_set_new(document, "windows", json_sense_windows(r));
-    json_object_set_new(document, "environment", json_environment(&a->machine, s->engine->ops->info(s->engine)));
+    json_object_set_new(document, "environment", json_environment(&a->machine, info->engine));
     print_json(document);
 }
 
@@ -80,9 +75,10 @@ static void print_r(double r) {
 }
 
 static void print_table(const sensing *s, const sense_result *r) {
+    const sereno_session_info *info = sereno_session_describe(s->session);
     printf("%d windows of %d ms, draft %s, batch %s, %s; Pearson's R\n\n", r->n_windows, SENSE_WINDOW_MS,
-           draft_name(&s->a->draft, &s->draft), s->a->batch > 0 ? "forced" : "as in plain decoding",
-           s->calibration ? "calibrated" : "not calibrated");
+           info->draft_name, s->a->batch > 0 ? "forced" : "as in plain decoding",
+           info->calibration ? "calibrated" : "not calibrated");
     puts("signal       with intensity     fg latency   fg bandwidth");
     for (int k = 0; k < SENSE_SIGNALS; k++) {
         printf("%-12s", sense_signal_name((sense_signal)k));
@@ -101,15 +97,6 @@ static void print_table(const sensing *s, const sense_result *r) {
              r->recorded.boundaries, label(s->a), r->recorded.size);
     utf8_make_printable(text);
     puts(text);
-}
-
-static int open_engines(sensing *s) {
-    const sense_arguments *a = s->a;
-    sereno_engine_options e = bench_engine_options(&s->bench, &a->machine, s->model);
-    int status = sereno_engine_open(s->model, &e, &s->engine, &s->bench.err);
-    if (status) return status;
-    return draft_open_for(&a->draft, machine_timing_folder(&a->machine), s->engine, s->model, bench_on_load, &s->bench,
-                          &s->draft, &s->bench.err);
 }
 
 /* ---- The recording ---- */
@@ -135,36 +122,39 @@ static int commit_record(sensing *s, const sense_recorded *recorded) {
 
 /* ---- The work ---- */
 
+static int open_session(sensing *s) {
+    const sense_arguments *a = s->a;
+    const sereno_session_options o = session_options(a->model, 0, &a->machine, &a->draft, NULL);
+    int status = bench_open(&s->bench, &o, &a->machine, &s->session);
+    if (!status) session_warn(&s->bench.diag, &a->draft, s->session);
+    return status;
+}
+
+static int sense(sensing *s, sense_result *out) {
+    const sense_arguments *a = s->a;
+    const sense_options o = {.session = s->session,
+                             .seconds = (double)a->seconds,
+                             .batch = a->batch,
+                             .quiet = a->foreground == FOREGROUND_NONE,
+                             .foreground_cpu = s->foreground_cpu,
+                             .seed = a->seed,
+                             .record = s->record ? s->record->to : NULL,
+                             .watch = bench_watch_of(&s->bench)};
+    machine_sensors_begin(&s->sensors);
+    int status = bench_sense(&o, out, &s->bench.err);
+    machine_sensors_end(&s->sensors);
+    return status ? status : commit_record(s, &out->recorded);
+}
+
 static int measure(sensing *s) {
     const sense_arguments *a = s->a;
     sense_result result = {0};
-    char model[RECORDING_TEXT_MAX];
-    bool quiet = a->foreground == FOREGROUND_NONE;
-    s->foreground_cpu = quiet                    ? -1
-                        : a->foreground_cpu >= 0 ? a->foreground_cpu
-                                                 : cpu_beside(a->machine.cpu_list, a->machine.n_cpus);
-    sense_describe_model(s->model, model);
+    s->foreground_cpu = a->foreground == FOREGROUND_NONE ? -1
+                        : a->foreground_cpu >= 0         ? a->foreground_cpu
+                                                         : cpu_beside(a->machine.cpu_list, a->machine.n_cpus);
     int status = open_record(s);
-    if (!status) status = open_engines(s);
-    if (!status) {
-        s->calibration = calibration_find_or_warn(&s->bench.diag, s->engine, s->draft.neural.engine);
-        const sense_options o = {.target = s->engine,
-                                 .draft = s->draft.neural.engine,
-                                 .calibration = s->calibration,
-                                 .seconds = (double)a->seconds,
-                                 .batch = a->batch,
-                                 .quiet = quiet,
-                                 .foreground_cpu = s->foreground_cpu,
-                                 .seed = a->seed,
-                                 .record = s->record ? s->record->to : NULL,
-                                 .model = model,
-                                 .draft_model = s->draft.neural.engine ? draft_name(&a->draft, &s->draft) : NULL,
-                                 .watch = bench_watch_of(&s->bench)};
-        machine_sensors_begin(&s->sensors);
-        status = bench_sense(&o, &result, &s->bench.err);
-        machine_sensors_end(&s->sensors);
-        if (!status) status = commit_record(s, &result.recorded);
-    }
+    if (!status) status = open_session(s);
+    if (!status) status = sense(s, &result);
     int code = bench_measured(&s->bench, status);
     if (!code && a->common.json) print_document(s, &result);
     else if (!code) print_table(s, &result);
@@ -173,22 +163,16 @@ static int measure(sensing *s) {
 }
 
 static int run_sensing(const command_line *cl, sense_arguments *a) {
-    char path[4096];
     if (machine_check(cl, &a->machine) || draft_check(cl, &a->draft)) return EXIT_USAGE;
     if (a->foreground == FOREGROUND_NONE && a->foreground_cpu >= 0) {
         return usage_error(cl, "--foreground-cpu needs a foreground, --foreground none is without");
     }
     if (a->record && !*a->record) return usage_error(cl, "--record needs the name of a file");
-    if (model_check(cl, a->model, path, sizeof path)) return EXIT_USAGE;
     sensing s = {.a = a};
     if (!bench_begin(&s.bench, &a->common, cl->command)) return EXIT_FAILED;
-    int code = sereno_model_open(path, &s.model, &s.bench.err) ? fail_model(&s.bench.diag, a->model, &s.bench.err)
-                                                               : measure(&s);
+    int code = measure(&s);
     output_file_close(&s.record);
-    draft_close_opened(&s.draft);
-    sereno_engine_close(&s.engine);
-    sereno_model_close(&s.model);
-    sereno_calibration_close(&s.calibration);
+    sereno_session_close(&s.session, NULL);
     return bench_end(&s.bench, code);
 }
 

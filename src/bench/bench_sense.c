@@ -204,6 +204,7 @@ static void end_streamer(streamer *s, bool at_once) {
 /* ---- The background ---- */
 
 typedef struct watcher {
+    sereno_engine *target, *draft; /* draft NULL: none */
     sereno_sensor *sensor;
     sereno_governor *governor; /* which only observes */
     recorder *recorder;        /* NULL: nothing is recorded */
@@ -241,7 +242,7 @@ static int run_pass(sereno_engine *e, sereno_plan_kind plan, int32_t n, watcher 
 
 /* One step of decoding. A self-draft's sequence is the target's, and goes back with it. */
 static int run_step(const sense_options *o, watcher *w, sense_result *out, sereno_error *err) {
-    sereno_engine *target = o->target, *draft = o->draft;
+    sereno_engine *target = w->target, *draft = w->draft;
     int status = SERENO_OK;
     if (target->ops->length(target, 0) >= CONTEXT) status = target->ops->truncate(target, 0, 0, err);
     if (!status && draft && draft->ops->length(draft, 0) >= CONTEXT) status = draft->ops->truncate(draft, 0, 0, err);
@@ -269,11 +270,22 @@ static int decode(const sense_options *o, watcher *w, sense_result *out, sereno_
 
 /* ---- The recording ---- */
 
+static void describe_model(const sereno_model *model, char out[RECORDING_TEXT_MAX]) {
+    const sereno_model_info *m = sereno_model_describe(model);
+    snprintf(out, RECORDING_TEXT_MAX,
+             "%.100s, %s, %" PRIu64 " parameters, %u layers of %u, %u heads and %u of keys of %u, feed-forward %u",
+             m->name, m->weight_type, m->n_parameters, m->n_layers, m->n_embd, m->n_heads, m->n_kv_heads, m->head_dim,
+             m->n_ff);
+}
+
 static int begin_recording(const sense_options *o, watcher *w, sereno_error *err) {
+    if (!o->record) return SERENO_OK;
+    const sereno_session_info *info = sereno_session_describe(o->session);
+    char model[RECORDING_TEXT_MAX];
+    describe_model(info->model, model);
     const recorder_options how = {
-        .model = o->model, .draft_model = o->draft_model, .quiet = o->quiet, .size_max = RECORD_BYTES};
-    return o->record ? recorder_open(w->sensor, o->target, o->draft, o->calibration, &how, &w->recorder, err)
-                     : SERENO_OK;
+        .model = model, .draft_model = w->draft ? info->draft_name : NULL, .quiet = o->quiet, .size_max = RECORD_BYTES};
+    return recorder_open(w->sensor, w->target, w->draft, info->calibration, &how, &w->recorder, err);
 }
 
 static int save_recording(const sense_options *o, const watcher *w, sense_result *out, sereno_error *err) {
@@ -298,8 +310,8 @@ static int save_recording(const sense_options *o, const watcher *w, sense_result
 
 /* ---- All of it ---- */
 
-static int check(const sense_options *o, sereno_error *err) {
-    const sereno_engine_info *t = o->target->ops->info(o->target), *d = o->draft ? o->draft->ops->info(o->draft) : t;
+static int check(const watcher *w, sereno_error *err) {
+    const sereno_engine_info *t = w->target->ops->info(w->target), *d = w->draft ? w->draft->ops->info(w->draft) : t;
     int32_t n_ctx = t->n_ctx < d->n_ctx ? t->n_ctx : d->n_ctx;
     if (n_ctx >= CONTEXT + CONTEXT_MIN) return SERENO_OK;
     return err_set(err, SERENO_ERR_INVALID, "sensing needs a context of %d tokens, this one has %d",
@@ -317,19 +329,21 @@ int bench_sense(const sense_options *o, sense_result *out, sereno_error *err) {
     *out = (sense_result){0};
     int32_t n = (int32_t)(o->seconds * 1000 / SENSE_WINDOW_MS);
     if (n < 1) n = 1;
-    watcher w = {.n_windows = n};
+    watcher w = {
+        .target = sereno_session_engine(o->session), .draft = sereno_session_draft(o->session), .n_windows = n};
     streamer s = {.options = o, .n_windows = n};
-    int status = check(o, err);
+    int status = check(&w, err);
     if (status) return status;
     out->windows = calloc((size_t)n, sizeof *out->windows);
     w.tallies = calloc((size_t)n, sizeof *w.tallies);
     s.windows = out->windows;
     if (!out->windows || !w.tallies) status = err_no_memory(err, "windows", (size_t)n * sizeof *out->windows);
-    if (!status) status = sereno_sensor_open(o->target, o->draft, o->calibration, &w.sensor, err);
-    if (!status) status = open_observer(o->target, &w.governor, err);
+    const sereno_calibration *calibration = sereno_session_describe(o->session)->calibration;
+    if (!status) status = sereno_sensor_open(w.target, w.draft, calibration, &w.sensor, err);
+    if (!status) status = open_observer(w.target, &w.governor, err);
     if (!status) status = begin_recording(o, &w, err);
-    if (!status) status = o->target->ops->truncate(o->target, 0, 0, err);
-    if (!status && o->draft) status = o->draft->ops->truncate(o->draft, 0, 0, err);
+    if (!status) status = w.target->ops->truncate(w.target, 0, 0, err);
+    if (!status && w.draft) status = w.draft->ops->truncate(w.draft, 0, 0, err);
     if (!status && o->quiet) start_silence(&s);
     else if (!status) status = start_streamer(&s, err);
     w.start_ns = s.start_ns;
@@ -365,12 +379,4 @@ const char *sense_signal_name(sense_signal signal) {
                                                      [SENSE_FUSED] = "fused",
                                                      [SENSE_SCORE] = "score"};
     return names[signal];
-}
-
-void sense_describe_model(const sereno_model *model, char out[RECORDING_TEXT_MAX]) {
-    const sereno_model_info *m = sereno_model_describe(model);
-    snprintf(out, RECORDING_TEXT_MAX,
-             "%.100s, %s, %" PRIu64 " parameters, %u layers of %u, %u heads and %u of keys of %u, feed-forward %u",
-             m->name, m->weight_type, m->n_parameters, m->n_layers, m->n_embd, m->n_heads, m->n_kv_heads, m->head_dim,
-             m->n_ff);
 }

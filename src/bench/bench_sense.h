@@ -10,24 +10,21 @@
 #include <stdio.h>
 
 #include "bench_watch.h"
-#include "recording.h"
-#include "sereno/model.h"
-#include "sereno/sensor.h"
+#include "sereno/session.h"
 
 enum { SENSE_WINDOW_MS = 20 };
 
 typedef struct sense_options {
-    sereno_engine *target, *draft;         /* draft NULL: none. Sequence 0 of both is used */
-    const sereno_calibration *calibration; /* NULL: none */
-    double seconds;                        /* 0.1 .. 600 */
+    /* Whose target and draft decode, sensed by its calibration: of a model, with on_caller, borrowed, and asked for
+     * nothing else meanwhile. Sequence 0 of both is used. */
+    sereno_session *session;
+    double seconds;     /* 0.1 .. 600 */
     int32_t batch;      /* tokens of every pass of the target; 0: plain decoding, and with a draft four
                            tokens of it before each pass, which then verifies them */
     bool quiet;         /* there is no foreground: all duties are 0 */
     int foreground_cpu; /* -1: any */
     uint64_t seed;      /* of the duties */
     FILE *record;       /* what the sensor read goes there at the end; NULL: nowhere */
-    /* What the recording calls them; draft_model NULL without. */
-    const char *model, *draft_model;
     bench_watch watch;
 } sense_options;
 
@@ -71,9 +68,6 @@ typedef struct sense_result {
     uint64_t passes;
     sense_recorded recorded;
 } sense_result;
-
-/* A model in words, for a recording. */
-void sense_describe_model(const sereno_model *model, char out[RECORDING_TEXT_MAX]);
 
 /* SERENO_ERR_INVALID: there is no such core. SERENO_ERR_IO: the recording cannot be written. The result is freed in
  * every case. */

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "bench_sense.h"
 #include "replay.h"
@@ -96,15 +97,29 @@ static void test_correlations(void **state) {
     }
 }
 
+/* Of one thread; nothing is kept of it, nor found. */
+static sereno_session *open_session(const sereno_model *model, int32_t n_ctx, const char *draft) {
+    sereno_session_options o = sereno_session_defaults();
+    o.model = model;
+    o.engine_options.n_threads = 1;
+    o.engine_options.n_ctx = n_ctx;
+    o.engine_options.keep_owner = true;
+    o.draft = draft;
+    o.governor = sereno_governor_defaults(SERENO_POLICY_THROUGHPUT);
+    o.cache_folder = "";
+    o.on_caller = true;
+    sereno_session *s;
+    assert_ok(sereno_session_open(&o, &s, err));
+    return s;
+}
+
 static void test_a_short_run(void **state) {
     (void)state;
     enum { ENOUGH = 300 };
     sereno_model *model = open_random_model("tiny", "q4_0");
-    sereno_engine *e = open_engine(model, 1, NULL, 256, 1), *draft, *small;
-    assert_ok(sereno_engine_open_self_draft(e, SERENO_SELF_INT8, 0, NULL, NULL, &draft, err));
+    sereno_session *s = open_session(model, 256, "self:int8");
     for (int32_t batch = 0; batch <= 8; batch += 8) {
-        const sense_options o = {
-            .target = e, .draft = draft, .seconds = 0.3, .batch = batch, .foreground_cpu = -1, .seed = 7};
+        const sense_options o = {.session = s, .seconds = 0.3, .batch = batch, .foreground_cpu = -1, .seed = 7};
         sense_result r;
         assert_ok(bench_sense(&o, &r, err));
         assert_int_equal(r.n_windows, 15);
@@ -118,16 +133,15 @@ static void test_a_short_run(void **state) {
         assert_null(r.windows);
     }
     sense_result r;
-    const sense_options wrong = {.target = e, .seconds = 0.1, .foreground_cpu = 4095};
+    const sense_options wrong = {.session = s, .seconds = 0.1, .foreground_cpu = 4095};
     assert_int_equal(bench_sense(&wrong, &r, NULL), SERENO_ERR_INVALID);
     sense_result_free(&r);
-    sereno_engine_close(&draft);
-    sereno_engine_close(&e);
-    small = open_engine(model, 1, NULL, 100, 1);
-    const sense_options too_small = {.target = small, .seconds = 0.1, .foreground_cpu = -1};
+    assert_ok(sereno_session_close(&s, err));
+    s = open_session(model, 100, "none");
+    const sense_options too_small = {.session = s, .seconds = 0.1, .foreground_cpu = -1};
     assert_int_equal(bench_sense(&too_small, &r, NULL), SERENO_ERR_INVALID);
     sense_result_free(&r);
-    sereno_engine_close(&small);
+    assert_ok(sereno_session_close(&s, err));
     sereno_model_close(&model);
 }
 
@@ -163,24 +177,16 @@ static void assert_windows(const recording *r, const sense_result *of) {
 static void test_recording(void **state) {
     (void)state;
     sereno_model *model = open_random_model("tiny", "q4_0");
-    sereno_engine *e = open_engine(model, 1, NULL, 256, 1), *draft;
-    assert_ok(sereno_engine_open_self_draft(e, SERENO_SELF_INT8, 0, NULL, NULL, &draft, err));
     for (int quiet = 0; quiet < 2; quiet++) {
+        sereno_session *s = open_session(model, 256, quiet ? "self:int8" : "ngram");
         char *data = NULL;
         size_t size;
         FILE *file = open_memstream(&data, &size);
         sense_result result;
         recording *r;
         assert_non_null(file);
-        const sense_options o = {.target = e,
-                                 .draft = quiet ? draft : NULL,
-                                 .seconds = 0.2,
-                                 .quiet = quiet,
-                                 .foreground_cpu = -1,
-                                 .seed = 7,
-                                 .record = file,
-                                 .model = "tiny",
-                                 .draft_model = quiet ? "self:int8" : NULL};
+        const sense_options o = {
+            .session = s, .seconds = 0.2, .quiet = quiet, .foreground_cpu = -1, .seed = 7, .record = file};
         assert_ok(bench_sense(&o, &result, err));
         fclose(file);
         assert_ok(recording_parse((uint8_t *)data, size, &r, err));
@@ -189,23 +195,25 @@ static void test_recording(void **state) {
         assert_int_equal(result.recorded.dropped, 0);
         assert_int_equal(r->quiet, quiet);
         assert_int_equal(r->has_draft, quiet);
-        assert_string_equal(r->model, "tiny");
-        assert_string_equal(r->target.isa, e->ops->info(e)->isa);
+        assert_non_null(strstr(r->model, ", Q4_0, "));
+        assert_string_equal(r->draft_model, quiet ? "self:int8" : "");
+        assert_string_equal(r->target.isa, sereno_session_describe(s)->engine->isa);
         assert_windows(r, &result);
         assert_replays(r, &result);
         recording_close(&r);
         free(data);
         sense_result_free(&result);
+        assert_ok(sereno_session_close(&s, err));
     }
+    sereno_session *s = open_session(model, 256, "none");
     FILE *full = fopen("/dev/full", "wb");
     sense_result result;
     if (full) setvbuf(full, NULL, _IONBF, 0);
-    const sense_options o = {.target = e, .seconds = 0.1, .quiet = true, .record = full, .model = ""};
+    const sense_options o = {.session = s, .seconds = 0.1, .quiet = true, .record = full};
     if (full) assert_int_equal(bench_sense(&o, &result, NULL), SERENO_ERR_IO);
     if (full) sense_result_free(&result);
     if (full) fclose(full);
-    sereno_engine_close(&draft);
-    sereno_engine_close(&e);
+    assert_ok(sereno_session_close(&s, err));
     sereno_model_close(&model);
 }
 
