@@ -6,12 +6,8 @@
 #include "command.h"
 #include "cpu.h"
 #include "decode_strategies.h"
-#include "draft_options.h"
-#include "governor_options.h"
 #include "json_results.h"
-#include "machine_options.h"
 #include "number.h"
-#include "prompts.h"
 #include "sampler_options.h"
 
 enum { CURVE_MAX = 16, CPUS_TEXT_MAX = 6 * CPUS_MAX };
@@ -41,47 +37,25 @@ typedef struct reaction_bench {
     const reaction_arguments *a;
     bench_command b;
     toggler *foreground;
-    sereno_model *model;
-    sereno_engine *engine;
-    opened_draft draft;
-    sereno_calibration *calibration;
+    sereno_session *session; /* whose engine all runs share */
+    const sereno_session_info *info;
     synthetic_acceptance synthetic;
-    sereno_tokens prompt;
     curve_point points[CURVE_MAX];
     int n_points;
 } reaction_bench;
 
 /* ---- Opening ---- */
 
-static const char story[] = "Write a long story about a lighthouse keeper who learns to listen to the sea.";
-
 static int open_all(reaction_bench *r) {
     const reaction_arguments *a = r->a;
-    sereno_error *err = &r->b.err;
-    char path[4096];
-    int status = model_path(a->model, path, sizeof path, err);
-    if (!status) status = sereno_model_open(path, &r->model, err);
-    if (!status) status = prompt_tokens(r->model, false, story, sizeof story - 1, &r->prompt, err);
+    const sereno_session_options o = session_options(a->model, 0, &a->machine, &a->draft, NULL);
     /* Before the engine makes this thread an idle one. */
-    if (!status) status = toggler_open(a->foreground_cpu, &r->foreground, err);
+    int status = toggler_open(a->foreground_cpu, &r->foreground, &r->b.err);
+    if (!status) status = bench_open(&r->b, &o, &a->machine, &r->session);
     if (status) return status;
-    sereno_engine_options e = bench_engine_options(&r->b, &a->machine, r->model);
-    status = sereno_engine_open(r->model, &e, &r->engine, err);
-    if (!status) {
-        status = draft_open_for(&a->draft, machine_timing_folder(&a->machine), r->engine, r->model, bench_on_load,
-                                &r->b, &r->draft, err);
-    }
-    if (!status) r->calibration = calibration_find_or_warn(&r->b.diag, r->engine, r->draft.speculation.draft);
-    return status;
-}
-
-static void close_all(reaction_bench *r) {
-    sereno_calibration_close(&r->calibration);
-    draft_close_opened(&r->draft);
-    sereno_engine_close(&r->engine);
-    sereno_tokens_free(&r->prompt);
-    sereno_model_close(&r->model);
-    toggler_close(&r->foreground);
+    r->info = sereno_session_describe(r->session);
+    session_warn(&r->b.diag, &a->draft, r->session);
+    return SERENO_OK;
 }
 
 /* ---- Reporting ---- */
@@ -109,16 +83,16 @@ static void print_document(const reaction_bench *r) {
         const char *key;
         json_t *value;
     } conditions[] = {
-        {"environment", json_environment(&a->machine, r->engine->ops->info(r->engine))},
+        {"environment", json_environment(&a->machine, r->info->engine)},
         {"foreground_cpu", a->foreground_cpu >= 0 ? json_integer(a->foreground_cpu) : json_null()},
         {"foreground_sched", json_string(sched_names[toggler_sched(r->foreground)])},
         {"policy", json_string(policy_names[a->governor.policy])},
         {"governor_settings", json_governor_settings(&a->governor)},
         {"seed", json_seed(a->sampler.seed)},
         {"hints", json_boolean(a->hint)},
-        {"calibrated", json_boolean(r->calibration != NULL)},
+        {"calibrated", json_boolean(r->info->calibration)},
         {"synthetic_acceptance", a->synthetic ? json_name(a->synthetic) : json_null()},
-        {"draft", json_name(draft_name(&a->draft, &r->draft))},
+        {"draft", json_name(r->info->draft_name)},
         {"period_ms", json_integer(a->period_ms)},
         {"seconds", json_float(a->seconds)},
     };
@@ -137,7 +111,7 @@ static void print_times(const reaction_times *t) {
 static void print_table(const reaction_bench *r) {
     if (r->a->synthetic) printf("SYNTHETIC acceptance %s: the text is nonsense\n", r->a->synthetic);
     printf("policy %s, %s, draft %s%s\n", policy_names[r->a->governor.policy],
-           r->calibration ? "calibrated" : "not calibrated (sereno calibrate)", draft_name(&r->a->draft, &r->draft),
+           r->info->calibration ? "calibrated" : "not calibrated (sereno calibrate)", r->info->draft_name,
            r->a->hint ? ", with frame hints" : "");
     if (r->a->foreground_cpu >= 0) {
         const char *cpus = r->a->machine.cpus;
@@ -162,18 +136,15 @@ static void print_table(const reaction_bench *r) {
 
 static int measure_point(reaction_bench *r, curve_point *p) {
     const reaction_arguments *a = r->a;
-    sereno_governor_params params = a->governor.params;
-    sereno_governor_experiments *x = &params.experimental;
+    sereno_session_options session = session_options(NULL, 0, &a->machine, &a->draft, &a->governor);
+    session.engine_of = r->session;
+    session.calibration = r->info->calibration;
+    sereno_governor_experiments *x = &session.governor.experimental;
     double off_share = x->burst_on > 0 ? x->burst_off / x->burst_on : 1;
     if (p->burst_on != x->burst_on) x->burst_off = p->burst_on * off_share;
     x->burst_on = p->burst_on;
-    reaction_options o = {.engine = r->engine,
-                          .tokenizer = sereno_model_tokenizer(r->model),
-                          .speculation = r->draft.plain ? NULL : &r->draft.speculation,
+    reaction_options o = {.session = &session,
                           .synthetic = a->synthetic ? &r->synthetic : NULL,
-                          .calibration = r->calibration,
-                          .params = &params,
-                          .prompt = &r->prompt,
                           .sampler = a->sampler,
                           .foreground = r->foreground,
                           .hints = a->hint,
@@ -221,7 +192,8 @@ static int run_bench(const command_line *cl, reaction_arguments *a) {
     code = bench_measured(&r->b, status);
     if (!code && a->common.json) print_document(r);
     else if (!code) print_table(r);
-    close_all(r);
+    sereno_session_close(&r->session, NULL);
+    toggler_close(&r->foreground);
     code = bench_end(&r->b, code);
     free(r);
     return code;

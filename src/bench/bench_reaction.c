@@ -6,9 +6,10 @@
 
 #include "errors.h"
 #include "frame_hint.h"
-#include "generator.h"
+#include "prompts.h"
 #include "samples.h"
 #include "sereno/clock.h"
+#include "session_parts.h"
 
 /* ---- What happened ---- */
 
@@ -122,6 +123,8 @@ int reaction_judge(const reaction_log *log, const toggler_burst *bursts, size_t 
 
 /* ---- Runs ---- */
 
+static const char story[] = "Write a long story about a lighthouse keeper who learns to listen to the sea.";
+
 typedef struct reaction_run {
     const reaction_options *options;
     reaction_log log;
@@ -139,47 +142,55 @@ static void on_decision(void *ctx, const sereno_event *event, const sereno_bound
     if (event->now_ns >= r->end_ns || cancelled) sereno_cancel_request(&r->ended);
 }
 
-/* Answers until the time is over. */
-static int generate(reaction_run *r, sereno_control *control, sereno_error *err) {
-    const reaction_options *o = r->options;
-    generator *by;
-    int status = generator_open(o->engine, o->tokenizer, o->speculation, &by, err);
+static int answer_once(reaction_run *r, sereno_session *session, const sereno_request *request, sereno_error *err) {
+    sereno_answer *answer;
+    const sereno_generation *g;
+    int status = sereno_session_submit(session, request, &answer, err);
     if (status) return status;
-    generator_set_synthetic(by, o->synthetic);
-    sereno_request request = {.prompt = o->prompt->ids,
-                              .n_prompt = (int32_t)o->prompt->n,
+    status = sereno_answer_wait(answer, &g, err);
+    r->drafted += g->speculation.drafted;
+    r->abandoned += g->speculation.drafted_abandoned;
+    sereno_answer_close(&answer);
+    return status;
+}
+
+/* Answers until the time is over. */
+static int generate(reaction_run *r, sereno_session *session, sereno_error *err) {
+    const sereno_model *model = sereno_session_describe(session)->model;
+    sereno_tokens prompt = {0};
+    int status = prompt_tokens(model, false, story, sizeof story - 1, &prompt, err);
+    sereno_request request = {.prompt = prompt.ids,
+                              .n_prompt = (int32_t)prompt.n,
                               .max_tokens = 256,
-                              .sampler = o->sampler,
-                              .cancel = &r->ended,
-                              .governing = sereno_control_governing(control)};
+                              .sampler = r->options->sampler,
+                              .cancel = &r->ended};
     while (!status && !sereno_cancel_requested(&r->ended)) {
-        sereno_generation g;
-        status = generator_run(by, &request, &g, err);
-        r->drafted += g.speculation.drafted;
-        r->abandoned += g.speculation.drafted_abandoned;
-        sereno_generation_free(&g);
+        status = answer_once(r, session, &request, err);
         request.sampler.seed++;
     }
-    generator_close(&by);
+    sereno_tokens_free(&prompt);
     return status;
 }
 
 /* One run, beside a foreground (NULL: beside nothing), which tells the hint (NULL: nobody). */
 static int run(reaction_run *r, toggler *beside, sereno_frame_hint *hint, sereno_error *err) {
     const reaction_options *o = r->options;
-    sereno_control control;
-    sereno_engine *draft = o->speculation ? o->speculation->draft : NULL;
-    int status = sereno_control_open(&control, o->engine, draft, o->calibration, o->params, err);
-    control.hint = hint;
-    control.on_decision = on_decision;
-    control.ctx = r;
+    sereno_session_options s = *o->session;
+    s.frame_hints = false;
+    s.frame_hint = hint;
+    s.on_decision = on_decision;
+    s.on_decision_ctx = r;
+    sereno_session *session;
+    int status = sereno_session_open(&s, &session, err);
+    if (status) return status;
+    session_set_synthetic(session, o->synthetic);
     r->end_ns = sereno_now_ns(sereno_clock_system()) + (uint64_t)(o->seconds * 1e9);
-    if (!status && beside) status = toggler_begin(beside, o->period_ns, r->end_ns, hint, err);
-    if (!status) status = generate(r, &control, err);
+    if (beside) status = toggler_begin(beside, o->period_ns, r->end_ns, hint, err);
+    if (!status) status = generate(r, session, err);
     if (beside) toggler_end(beside);
     if (!status && watch_cancelled(&o->watch)) status = err_set(err, SERENO_ERR_ABANDONED, "cancelled");
     if (!status && r->log.full) status = err_no_memory(err, "a log of boundaries", r->log.n * sizeof *r->log.list);
-    sereno_control_close(&control);
+    sereno_session_close(&session, NULL);
     return status;
 }
 

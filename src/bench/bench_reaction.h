@@ -18,22 +18,18 @@
 #define BENCH_REACTION_H
 
 #include "bench_watch.h"
-#include "sereno/request.h"
-#include "sereno/sensor.h"
+#include "sereno/session.h"
 #include "synthetic.h"
 #include "toggler.h"
 
 typedef struct reaction_options {
-    sereno_engine *engine;
-    const sereno_tokenizer *tokenizer;
-    const sereno_speculation *speculation; /* NULL: plain decoding */
+    /* What each run opens a session by, governed as is to be measured; of a model, and with engine_of, so that what is
+     * loaded is loaded once. Frame hints and who is told of decisions are not looked at. Borrowed. */
+    const sereno_session_options *session;
     const synthetic_acceptance *synthetic; /* NULL: real acceptance */
-    const sereno_calibration *calibration; /* NULL: none */
-    const sereno_governor_params *params;
-    const sereno_tokens *prompt;
-    sereno_sampler sampler;
-    toggler *foreground; /* opened before the engine, and silent */
-    bool hints;          /* the foreground says when it begins and ends */
+    sereno_sampler sampler;                /* of the first answer; the next ones have the next seeds */
+    toggler *foreground;                   /* opened before the engine, and silent */
+    bool hints;                            /* the foreground says when it begins and ends */
     uint64_t period_ns;
     double seconds; /* of each of the two runs, beside the foreground and beside nothing */
     bench_watch watch;
