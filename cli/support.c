@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calibration_store.h"
 #include "errors.h"
 #include "interrupt.h"
 #include "sereno/clock.h"
@@ -49,18 +48,6 @@ void note(const diagnostics *d, const char *format, ...) {
 int fail(const diagnostics *d, const sereno_error *err) {
     fprintf(d->to, "%s: %s\n", d->command, err->message);
     return err->code == SERENO_ERR_INVALID ? EXIT_USAGE : EXIT_FAILED;
-}
-
-void calibration_warn(const diagnostics *diag, const sereno_error *err) {
-    if (err->code) warn(diag, "the calibration kept is not used, 'sereno calibrate' makes another: %s", err->message);
-}
-
-sereno_calibration *calibration_find_or_warn(const diagnostics *diag, const sereno_engine *target,
-                                             const sereno_engine *draft) {
-    sereno_error err;
-    sereno_calibration *c = calibration_store_find(NULL, target, draft, &err);
-    calibration_warn(diag, &err);
-    return c;
 }
 
 void progress_begin(progress_bar *p, const char *label, bool enabled) {

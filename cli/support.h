@@ -10,7 +10,6 @@
 #include "json_values.h"
 #include "options.h"
 #include "sereno/error.h"
-#include "sereno/sensor.h"
 #include "sereno/text.h"
 
 enum { SCHEMA_VERSION = 1 };
@@ -46,12 +45,6 @@ void warn(const diagnostics *d, const char *format, ...) __attribute__((format(p
 void note(const diagnostics *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Prints an error and returns the exit code for it. */
 int fail(const diagnostics *d, const sereno_error *err);
-
-/* The calibration kept for these engines (calibration_store.h), or NULL; one that cannot be used is a warning. */
-sereno_calibration *calibration_find_or_warn(const diagnostics *diag, const sereno_engine *target,
-                                             const sereno_engine *draft);
-/* That warning, if there is an error. */
-void calibration_warn(const diagnostics *diag, const sereno_error *err);
 
 /* A progress bar on stderr, drawn only on a terminal and only once the work takes longer than an eye blink. */
 typedef struct progress_bar {
