@@ -684,6 +684,12 @@ class Answers(Case):
         self.run_json("-p", "hi", "-n", 2, **sandbox)
         result = self.run_tiny("-p", "hi", "-n", 2, "--cpu", min(os.sched_getaffinity(0)), code=1, **sandbox)
         self.assertIn("cannot run on the cores asked for", result.err)
+        self.assertIn("chosen by --cpu", result.err)
+
+    def test_cores_are_named_where_they_are_the_matter(self):
+        core = min(os.sched_getaffinity(0))
+        self.assertIn("chosen by --cpu", self.run_tiny("-p", "hi", "--cpu", 4000, code=2).err)
+        self.assertNotIn("--cpu", self.run_tiny("-p", "hi", "--cpu", core, "--draft", "self:layers=9", code=2).err)
 
     def test_a_locale_with_a_comma(self):
         """In a host that has one, options, settings and files are read and written as ever."""
