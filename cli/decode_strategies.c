@@ -199,31 +199,29 @@ int strategy_open(strategy_list *strategies, int number, const char *timing_fold
     if (same) options.draft = "ngram"; /* opens nothing */
     int status = draft_open_for(&options, timing_folder, target, model, progress, progress_ctx, &s->opened, err);
     if (same && !s->opened.plain) s->opened.speculation.draft = same->opened.neural.engine;
-    s->draft_name = draft_name(&s->draft, &s->opened);
     s->opened.speculation.ngrams = s->fill;
     s->opened.speculation.ngram = s->ngram;
     return status;
 }
 
-int strategies_open(strategy_list *strategies, const char *timing_folder, sereno_engine *target,
-                    const sereno_model *model, bool (*progress)(void *ctx, uint64_t done, uint64_t total),
-                    void *progress_ctx, sereno_error *err) {
-    int status = SERENO_OK;
-    for (int i = 0; i < strategies->n && !status; i++) {
-        status = strategy_open(strategies, i, timing_folder, target, model, progress, progress_ctx, err);
-    }
-    return status;
+static void only_watch(void *ctx, const sereno_event *event, const sereno_boundary *boundary,
+                       const sereno_decision *decision) {
+    (void)ctx;
+    (void)event;
+    (void)boundary;
+    (void)decision;
 }
 
-void strategies_close(strategy_list *strategies) {
-    for (int i = 0; i < strategies->n; i++) {
-        draft_close_opened(&strategies->list[i].opened);
-    }
-}
-
-decode_strategy strategy_for_bench(const strategy *s) {
-    return (decode_strategy){.name = s->name,
-                             .speculation = s->opened.plain ? NULL : &s->opened.speculation,
-                             .governor = s->governed ? &s->governor : NULL,
-                             .abandon = s->abandon};
+sereno_session_options strategy_session(const strategy *s, sereno_session *engine_of) {
+    sereno_session_options o = sereno_session_defaults();
+    o.on_caller = true;
+    o.engine_of = engine_of;
+    draft_apply(&s->draft, &o);
+    o.speculation.ngrams = s->fill;
+    o.speculation.ngram = s->ngram;
+    o.governor = s->governed ? s->governor : sereno_governor_defaults(SERENO_POLICY_THROUGHPUT);
+    if (s->governed) o.on_decision = only_watch; /* else policy throughput had no governor at all */
+    o.frame_hints = false;
+    o.cache_folder = "";
+    return o;
 }

@@ -2,7 +2,6 @@
 #ifndef CLI_DECODE_STRATEGIES_H
 #define CLI_DECODE_STRATEGIES_H
 
-#include "bench_decode.h"
 #include "draft_options.h"
 #include "sereno/governor.h"
 #include "synthetic.h"
@@ -19,7 +18,6 @@ typedef struct strategy {
     double abandon;
     sereno_ngram_options ngram;
     opened_draft opened;
-    const char *draft_name;
 } strategy;
 
 typedef struct strategy_list {
@@ -52,17 +50,14 @@ int strategy_bad_value(const command_line *cl, const strategy *s, const char *ke
 bool parse_number(const char *text, double low, double high, double *out);
 bool parse_whole(const char *text, int32_t low, int32_t high, int32_t *out);
 
-/* Opens the draft of one strategy, or of all; one and the same draft is opened once. On failure: close them. They are
+/* Opens the draft of one strategy; one and the same draft is opened once. On failure: close them. They are
  * to be closed before the target. */
 int strategy_open(strategy_list *strategies, int number, const char *timing_folder, sereno_engine *target,
                   const sereno_model *model, bool (*progress)(void *ctx, uint64_t done, uint64_t total),
                   void *progress_ctx, sereno_error *err);
-int strategies_open(strategy_list *strategies, const char *timing_folder, sereno_engine *target,
-                    const sereno_model *model, bool (*progress)(void *ctx, uint64_t done, uint64_t total),
-                    void *progress_ctx, sereno_error *err);
-void strategies_close(strategy_list *strategies);
 
-/* What it borrows stays with the strategy. */
-decode_strategy strategy_for_bench(const strategy *s);
+/* For a session of the strategy on the engine of another: it finds nothing that was kept, nor frame hints; one whose
+ * governor only watches has one. They borrow from the strategy. */
+sereno_session_options strategy_session(const strategy *s, sereno_session *engine_of);
 
 #endif
