@@ -194,13 +194,15 @@ static int run_bench(const command_line *cl, const decode_arguments *a) {
     decode_result result = {0};
     if (!d) return fail(&(diagnostics){stderr, false, cl->command}, &(sereno_error){SERENO_ERR_NO_MEMORY, "no memory"});
     d->a = a;
-    int code = strategies_parse(cl, a->strategies, &decode_dialect, &d->strategies);
-    if (!code && a->synthetic) code = synthetic_parse(cl, a->synthetic, &d->synthetic);
+    sereno_error wrong;
+    int status = strategies_parse(a->strategies, &decode_dialect, &d->strategies, &wrong);
+    if (!status && a->synthetic) status = synthetic_parse(a->synthetic, &d->synthetic, &wrong);
+    int code = status ? usage_error(cl, "%s", wrong.message) : 0;
     if (code || !bench_begin(&d->b, &a->common, cl->command)) {
         free(d);
         return code ? code : EXIT_FAILED;
     }
-    int status = open_all(d);
+    status = open_all(d);
     if (!status) {
         decode_options o = {.strategies = d->runs,
                             .n_strategies = d->strategies.n,
