@@ -11,6 +11,17 @@ int strategy_bad_value(const strategy *s, const char *key, const char *value, co
     return err_set(err, SERENO_ERR_INVALID, "strategy '%s': %s is '%s'; %s is needed", s->name, key, value, allowed);
 }
 
+int strategy_check(const char *draft, int32_t batch, sereno_error *err) {
+    if (batch & (batch - 1)) {
+        return err_set(err, SERENO_ERR_INVALID, "--batch is %d; 1, 2, 4, 8, 16 and 32 are there", batch);
+    }
+    sereno_error wrong;
+    int status = draft_model_check(draft, &wrong);
+    if (!status) return SERENO_OK;
+    bool is_number = draft[0] >= '0' && draft[0] <= '9';
+    return err_set(err, status, "--%s%s", wrong.message, is_number ? ". How many tokens is said by --draft-max" : "");
+}
+
 bool parse_number(const char *text, double low, double high, double *out) {
     char *end;
     *out = number_parse(text, &end);
@@ -53,8 +64,7 @@ static int set_batch(strategy *s, const char *value, sereno_error *err) {
         return strategy_bad_value(s, "batch", value, "1, 2, 4, 8, 16 or 32", err);
     }
     b->batch_max = b->batch_min;
-    if ((b->batch_min & (b->batch_min - 1)) == 0) return SERENO_OK;
-    return err_set(err, SERENO_ERR_INVALID, "--batch is %d; 1, 2, 4, 8, 16 and 32 are there", b->batch_min);
+    return SERENO_OK;
 }
 
 static int set_key(const strategy_dialect *dialect, int number, strategy *s, const char *key, const char *value,
@@ -99,14 +109,6 @@ static char *word_end(char *at) {
     return at + strlen(at);
 }
 
-static int check_draft(const char *name, sereno_error *err) {
-    sereno_error wrong;
-    int status = draft_model_check(name, &wrong);
-    if (!status) return SERENO_OK;
-    bool is_number = name[0] >= '0' && name[0] <= '9';
-    return err_set(err, status, "--%s%s", wrong.message, is_number ? ". How many tokens is said by --draft-max" : "");
-}
-
 static int parse_strategy(const strategy_dialect *dialect, const char *text, size_t size, int number, strategy *s,
                           sereno_error *err) {
     *s = (strategy){.draft = dialect->draft ? dialect->draft : "ngram", .speculation = sereno_speculation_defaults()};
@@ -128,7 +130,7 @@ static int parse_strategy(const strategy_dialect *dialect, const char *text, siz
             *value++ = '\0'; /* word_end saw it */
             status = set_key(dialect, number, s, at, value, err);
         }
-        if (status || last) return status ? status : check_draft(s->draft, err);
+        if (status || last) return status ? status : strategy_check(s->draft, s->speculation.bounds.batch_min, err);
         at = end + 1;
         end = word_end(at);
     }

@@ -42,6 +42,10 @@ extern const strategy_dialect decode_dialect;
 int strategies_parse(const char *text, const strategy_dialect *dialect, strategy_list *out, sereno_error *err);
 int synthetic_parse(const char *text, synthetic_acceptance *out, sereno_error *err);
 
+/* What can be said of a draft's name and of a batch (0: none is fixed) without a model: SERENO_ERR_INVALID, in the
+ * words of the options --draft and --batch. */
+int strategy_check(const char *draft, int32_t batch, sereno_error *err);
+
 /* SERENO_ERR_INVALID: "strategy 'S': KEY is 'V'; ALLOWED is needed". */
 int strategy_bad_value(const strategy *s, const char *key, const char *value, const char *allowed, sereno_error *err);
 /* A number or whole number that is all of a text and in range. */
