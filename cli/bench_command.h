@@ -36,8 +36,8 @@ bool bench_on_load(void *ctx, uint64_t done, uint64_t total);
 sereno_engine_options bench_engine_options(bench_command *b, const machine_options *machine, const sereno_model *model);
 
 /* Opens a session on the machine as it was asked for; opening it shows progress, and its class is taken before. On
- * failure the error is b->err, and bench_measured says what to do about it, too: what the options point to stays until
- * then. */
+ * failure the error is b->err, and bench_measured says what to do about it, too, if it was more than a draft: what the
+ * options point to stays until then. */
 int bench_open(bench_command *b, const sereno_session_options *options, const machine_options *machine,
                sereno_session **out);
 

@@ -80,7 +80,7 @@ int bench_open(bench_command *b, const sereno_session_options *options, const ma
     o.progress = on_open;
     o.progress_ctx = b;
     int status = sereno_session_open(&o, out, &b->err);
-    if (!status) return SERENO_OK;
+    if (!status || o.engine_of) return status; /* of a draft, which is neither the model's nor the cores' fault */
     b->machine = machine;
     b->model = o.model_path;
     return status;

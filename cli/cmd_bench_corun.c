@@ -7,14 +7,15 @@
 #include "command.h"
 #include "corun_log.h"
 #include "corun_report.h"
+#include "corun_sessions.h"
 #include "corun_settings.h"
-#include "corun_strategies.h"
 #include "cpu.h"
 #include "errors.h"
 #include "machine_options.h"
 #include "output_file.h"
 #include "process.h"
 #include "sampler_options.h"
+#include "session_options.h"
 #include "shared_page.h"
 #include "thread.h"
 
@@ -57,9 +58,6 @@ typedef struct corun_bench {
     corun_runs runs;
     corun_log *log;
     char label[CORUN_STRATEGY_MAX + CORUN_FOREGROUND_MAX]; /* what the progress bar says */
-    /* In the background's process alone. */
-    sereno_engine *engine;
-    const sereno_calibration *calibrations[STRATEGIES_LIST_MAX]; /* of governed strategies; they live as long as it */
 } corun_bench;
 
 /* ---- Preparing ---- */
@@ -116,73 +114,22 @@ static void close_all(corun_bench *c) {
 
 /* ---- In the background's process ---- */
 
-/* A governed strategy's sensor knows the machine as it is before anything runs beside the LLM. It is measured by every
- * call anew: one kept from another day would be a setting that no one sees. Where the LLM has every core there is none
- * to disturb it from, and the sensor learns as it goes. */
-static int calibrate_for(corun_bench *c, int number, sereno_error *err) {
-    sereno_engine *draft = c->strategies.engine.list[number].opened.speculation.draft;
-    for (int i = 0; i < number; i++) {
-        bool same = c->calibrations[i] && c->strategies.engine.list[i].opened.speculation.draft == draft;
-        if (same) c->calibrations[number] = c->calibrations[i];
-    }
-    if (c->calibrations[number] || c->a->placement == PLACEMENT_SHARED) return SERENO_OK;
-    sereno_calibrate_options options = {.aggressor_cpu = c->places.foreground_cpu};
-    sereno_calibration *made = NULL;
-    int status = sereno_calibrate(c->engine, draft, &options, &made, err);
-    c->calibrations[number] = made;
-    if (status) return status;
-    sereno_calibration_summary summary = sereno_calibration_describe(made);
-    if (!summary.quiet) warn(&c->b.diag, "the machine was not quiet while it was calibrated: %s", summary.remark);
-    return SERENO_OK;
-}
-
-/* For all governed strategies that this process serves. */
-static int calibrate_all(corun_bench *c, const corun_strategy *like, sereno_error *err) {
-    int status = SERENO_OK;
-    for (int i = 0; i < c->strategies.n && !status; i++) {
-        const corun_strategy *s = &c->strategies.list[i];
-        if (s->kind->governed && background_serves(s, like)) status = calibrate_for(c, i, err);
-    }
-    return status;
-}
-
-static const sereno_calibration *calibration_of(void *ctx, int number) {
-    const corun_bench *c = ctx;
-    return c->calibrations[number];
-}
-
-static int open_engine(void *ctx, int first, sereno_engine **engine, sereno_error *err) {
+static void warn_of_calibration(void *ctx, const char *remark) {
     corun_bench *c = ctx;
-    const corun_strategy *like = &c->strategies.list[first];
-    /* This process has none of the bench's open files; nor does it give back what it opens, as it ends by a signal. */
-    sereno_model *model;
-    c->b.diag.to = stderr; /* the log file is closed, too */
-    int status = sereno_model_open(c->path, &model, err);
-    if (status) return status;
-    sereno_engine_options e = sereno_engine_defaults(model);
-    machine_apply(&c->a->machine, &e);
-    e.n_threads = c->places.n_threads;
-    e.cpus = c->places.cpus;
-    e.n_cpus = c->places.n_cpus;
-    e.sched = like->kind->sched;
-    e.isa = machine_isa(NULL);
-    if (c->a->n_ctx > 0) e.n_ctx = c->a->n_ctx;
-    status = sereno_engine_open(model, &e, &c->engine, err);
-    for (int i = 0; i < c->strategies.n && !status; i++) {
-        if (!background_serves(&c->strategies.list[i], like)) continue;
-        status = strategy_open(&c->strategies.engine, i, machine_timing_folder(&c->a->machine), c->engine, model, NULL,
-                               NULL, err);
-        if (status) err_set(err, status, "strategy '%s': %s", c->strategies.list[i].name, err->message);
-    }
-    if (!status) status = calibrate_all(c, like, err);
-    *engine = c->engine;
-    return status;
+    c->b.diag.to = stderr; /* the log file is closed in that process */
+    warn(&c->b.diag, "the machine was not quiet while it was calibrated: %s", remark);
 }
 
-static const sereno_speculation *speculation_of(void *ctx, int number) {
-    const corun_bench *c = ctx;
-    const opened_draft *d = &c->strategies.engine.list[number].opened;
-    return d->plain ? NULL : &d->speculation;
+static corun_sessions sessions_of(corun_bench *c) {
+    corun_sessions s = {.strategies = &c->strategies,
+                        .options = session_options(c->path, c->a->n_ctx, &c->a->machine, NULL, NULL),
+                        .aggressor_cpu = c->places.foreground_cpu,
+                        .on_unquiet = warn_of_calibration,
+                        .ctx = c};
+    s.options.engine_options.n_threads = c->places.n_threads;
+    s.options.engine_options.cpus = c->places.cpus;
+    s.options.engine_options.n_cpus = c->places.n_cpus;
+    return s;
 }
 
 /* ---- Following ---- */
@@ -278,17 +225,14 @@ static int measure(corun_bench *c) {
     if (!process_own_path(program, sizeof program)) {
         return err_set(err, SERENO_ERR_SYSTEM, "the path of this program cannot be found out, to start the foreground");
     }
-    background_wiring background = {.open = open_engine,
-                                    .speculation = speculation_of,
-                                    .calibration = calibration_of,
-                                    .ctx = c,
-                                    .tokenizer = sereno_model_tokenizer(c->model),
-                                    .synthetic = a->synthetic ? &c->synthetic : NULL,
+    corun_sessions sessions = sessions_of(c);
+    background_wiring background = {.synthetic = a->synthetic ? &c->synthetic : NULL,
                                     .requests = &c->requests,
                                     .signal = c->signal,
                                     .cpus = c->places.cpus,
                                     .n_cpus = c->places.n_cpus,
                                     .n_threads = c->places.n_threads};
+    corun_sessions_wire(&sessions, &background);
     corun_options o = {.strategies = c->strategies.list,
                        .n_strategies = c->strategies.n,
                        .foregrounds = c->foregrounds.names,
@@ -330,14 +274,16 @@ static int run_bench(const command_line *cl, corun_arguments *a) {
     corun_bench *c = calloc(1, sizeof *c);
     if (!c) return fail(&(diagnostics){stderr, false, cl->command}, &(sereno_error){SERENO_ERR_NO_MEMORY, "no memory"});
     c->a = a;
-    code = corun_strategies_parse(cl, a->strategies, a->draft, &c->strategies);
-    if (!code && a->synthetic) code = synthetic_parse(cl, a->synthetic, &c->synthetic);
+    sereno_error wrong;
+    int status = corun_strategies_parse(a->strategies, a->draft, &c->strategies, &wrong);
+    if (!status && a->synthetic) status = synthetic_parse(a->synthetic, &c->synthetic, &wrong);
+    code = status ? usage_error(cl, "%s", wrong.message) : 0;
     if (!code) code = check_peers(cl, a, &c->strategies);
     if (code || !bench_begin(&c->b, &a->common, cl->command)) {
         free(c);
         return code ? code : EXIT_FAILED;
     }
-    int status = open_all(c);
+    status = open_all(c);
     if (!status) status = open_log(c);
     if (!status && !a->report) status = measure(c);
     code = bench_measured(&c->b, status);

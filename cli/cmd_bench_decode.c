@@ -7,7 +7,6 @@
 #include "bench_decode.h"
 #include "command.h"
 #include "decode_strategies.h"
-#include "draft_options.h"
 #include "machine_options.h"
 #include "prompts.h"
 #include "sampler_options.h"
@@ -26,9 +25,10 @@ typedef struct decode_arguments {
 typedef struct decode_bench {
     const decode_arguments *a;
     bench_command b;
-    sereno_model *model;
-    sereno_engine *engine;
+    sereno_session *base; /* with the engine of all */
+    const sereno_session_info *info;
     strategy_list strategies;
+    decode_strategy runs[STRATEGIES_LIST_MAX]; /* the same, for the bench */
     synthetic_acceptance synthetic;
     prompt_list prompts;
     decode_prompt rows[PROMPTS_MAX]; /* the same, for the bench */
@@ -38,26 +38,29 @@ typedef struct decode_bench {
 
 static int open_all(decode_bench *d) {
     const decode_arguments *a = d->a;
-    sereno_error *err = &d->b.err;
-    char path[4096];
-    int status = model_path(a->model, path, sizeof path, err);
-    if (!status) status = sereno_model_open(path, &d->model, err);
-    if (!status) status = prompts_read(a->prompts, a->raw, d->model, &d->prompts, err);
+    const sereno_session_options base = session_options(a->model, a->n_ctx, &a->machine, NULL, NULL);
+    int status = bench_open(&d->b, &base, &a->machine, &d->base);
     if (status) return status;
-    sereno_engine_options e = bench_engine_options(&d->b, &a->machine, d->model);
-    if (a->n_ctx > 0) e.n_ctx = a->n_ctx;
-    status = sereno_engine_open(d->model, &e, &d->engine, err);
-    if (!status)
-        status = strategies_open(&d->strategies, machine_timing_folder(&a->machine), d->engine, d->model, bench_on_load,
-                                 &d->b, err);
+    d->info = sereno_session_describe(d->base);
+    status = prompts_read(a->prompts, a->raw, d->info->model, &d->prompts, &d->b.err);
+    for (int i = 0; i < d->prompts.n; i++) {
+        d->rows[i] = (decode_prompt){d->prompts.list[i].name, d->prompts.list[i].tokens};
+    }
+    for (int i = 0; i < d->strategies.n && !status; i++) {
+        const struct strategy *s = &d->strategies.list[i];
+        const sereno_session_options o = strategy_session(s, d->base);
+        d->runs[i] = (decode_strategy){.name = s->name, .abandon = s->abandon};
+        status = bench_open(&d->b, &o, &a->machine, &d->runs[i].session);
+    }
     return status;
 }
 
 static void close_all(decode_bench *d) {
-    strategies_close(&d->strategies);
-    sereno_engine_close(&d->engine);
+    for (int i = 0; i < d->strategies.n; i++) {
+        sereno_session_close(&d->runs[i].session, NULL);
+    }
+    sereno_session_close(&d->base, NULL);
     prompts_free(&d->prompts);
-    sereno_model_close(&d->model);
 }
 
 /* ---- Reporting ---- */
@@ -69,12 +72,12 @@ static json_t *json_cell(const decode_bench *d, const decode_result *r, int stra
         json_array_append_new(runs, json_real(decode_run_of(r, strategy, prompt, i)->tok_s));
     }
     json_t *speculation = json_speculation(&t.stats, (int32_t)t.tokens + 1);
-    const struct strategy *s = &d->strategies.list[strategy];
-    json_t *cell =
-        json_pack("{s:o, s:o, s:o, s:f, s:o, s:f, s:o, s:i}", "strategy", json_name(s->name), "draft",
-                  json_name(s->draft_name), "prompt", json_name(d->prompts.list[prompt].name), "tok_s",
-                  t.ms > 0 ? t.tokens / t.ms * 1000 : 0.0, "tok_s_runs", runs, "tokens", 1 + t.tokens / t.runs,
-                  "distinct_4grams", json_number(t.distinct), "different_texts", t.different);
+    const decode_strategy *s = &d->runs[strategy];
+    json_t *cell = json_pack("{s:o, s:o, s:o, s:f, s:o, s:f, s:o, s:i}", "strategy", json_name(s->name), "draft",
+                             json_name(sereno_session_describe(s->session)->draft_name), "prompt",
+                             json_name(d->prompts.list[prompt].name), "tok_s", t.ms > 0 ? t.tokens / t.ms * 1000 : 0.0,
+                             "tok_s_runs", runs, "tokens", 1 + t.tokens / t.runs, "distinct_4grams",
+                             json_number(t.distinct), "different_texts", t.different);
     json_object_update(cell, speculation);
     json_decref(speculation);
     return cell;
@@ -113,7 +116,7 @@ static void print_document(const decode_bench *d, const decode_result *r) {
             json_array_append_new(cells, json_cell(d, r, s, p));
         }
     }
-    const sereno_model_info *m = sereno_model_describe(d->model);
+    const sereno_model_info *m = sereno_model_describe(d->info->model);
     json_object_set_new(document, "acceptance_is", json_string(a->synthetic ? "synthetic" : "real"));
     json_object_set_new(document, "synthetic_acceptance", a->synthetic ? json_name(a->synthetic) : json_null());
     json_object_set_new(document, "model",
@@ -128,7 +131,7 @@ static void print_document(const decode_bench *d, const decode_result *r) {
     json_object_set_new(document, "abandoned",
                         json_pack("{s:I, s:f, s:f, s:f}", "n", (json_int_t)r->n_abandoned, "us_p50", r->abandon_us.p50,
                                   "us_p95", r->abandon_us.p95, "us_p99", r->abandon_us.p99));
-    json_object_set_new(document, "environment", json_environment(&a->machine, d->engine->ops->info(d->engine)));
+    json_object_set_new(document, "environment", json_environment(&a->machine, d->info->engine));
     print_json(document);
 }
 
@@ -164,7 +167,7 @@ static void print_strategy(const decode_bench *d, const decode_result *r, int s,
 }
 
 static void print_table(const decode_bench *d, const decode_result *r) {
-    const sereno_model_info *m = sereno_model_describe(d->model);
+    const sereno_model_info *m = sereno_model_describe(d->info->model);
     int width = 12;
     for (int p = 0; p < r->n_prompts; p++) {
         int length = (int)strlen(d->prompts.list[p].name);
@@ -191,24 +194,17 @@ static int run_bench(const command_line *cl, const decode_arguments *a) {
     decode_result result = {0};
     if (!d) return fail(&(diagnostics){stderr, false, cl->command}, &(sereno_error){SERENO_ERR_NO_MEMORY, "no memory"});
     d->a = a;
-    int code = strategies_parse(cl, a->strategies, &decode_dialect, &d->strategies);
-    if (!code && a->synthetic) code = synthetic_parse(cl, a->synthetic, &d->synthetic);
+    sereno_error wrong;
+    int status = strategies_parse(a->strategies, &decode_dialect, &d->strategies, &wrong);
+    if (!status && a->synthetic) status = synthetic_parse(a->synthetic, &d->synthetic, &wrong);
+    int code = status ? usage_error(cl, "%s", wrong.message) : 0;
     if (code || !bench_begin(&d->b, &a->common, cl->command)) {
         free(d);
         return code ? code : EXIT_FAILED;
     }
-    int status = open_all(d);
+    status = open_all(d);
     if (!status) {
-        decode_strategy list[STRATEGIES_LIST_MAX];
-        for (int i = 0; i < d->strategies.n; i++) {
-            list[i] = strategy_for_bench(&d->strategies.list[i]);
-        }
-        for (int i = 0; i < d->prompts.n; i++) {
-            d->rows[i] = (decode_prompt){d->prompts.list[i].name, d->prompts.list[i].tokens};
-        }
-        decode_options o = {.engine = d->engine,
-                            .tokenizer = sereno_model_tokenizer(d->model),
-                            .strategies = list,
+        decode_options o = {.strategies = d->runs,
                             .n_strategies = d->strategies.n,
                             .prompts = d->rows,
                             .n_prompts = d->prompts.n,

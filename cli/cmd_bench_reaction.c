@@ -180,7 +180,10 @@ static int run_bench(const command_line *cl, reaction_arguments *a) {
     int code = bench_begin(&r->b, &a->common, cl->command) ? 0 : EXIT_FAILED;
     if (!code) code = governor_check(cl, &r->b.diag, &a->governor);
     if (!code) code = read_curve(cl, r);
-    if (!code && a->synthetic) code = synthetic_parse(cl, a->synthetic, &r->synthetic);
+    sereno_error wrong;
+    if (!code && a->synthetic && synthetic_parse(a->synthetic, &r->synthetic, &wrong) != 0) {
+        code = usage_error(cl, "%s", wrong.message);
+    }
     if (code) {
         free(r);
         return code;

@@ -1,8 +1,7 @@
-/* Options about speculation, and the draft that they ask for, opened. */
+/* Options about speculation. */
 #ifndef CLI_DRAFT_OPTIONS_H
 #define CLI_DRAFT_OPTIONS_H
 
-#include "draft_model.h"
 #include "machine_options.h"
 #include "sereno/session.h"
 #include "support.h"
@@ -45,23 +44,5 @@ int draft_check(const command_line *cl, const draft_options *options);
 
 /* Puts them into a session's options, which borrow from them. */
 void draft_apply(const draft_options *options, sereno_session_options *out);
-
-/* Speculation as asked for, with what it borrows. All zero is closed. */
-typedef struct opened_draft {
-    bool plain; /* no speculation: the generator gets NULL */
-    sereno_speculation speculation;
-    draft_model neural;
-} opened_draft;
-
-/*
- * Opens the draft for a target, as draft_model_open.
- */
-int draft_open_for(const draft_options *options, const char *timing_folder, sereno_engine *target,
-                   const sereno_model *model, bool (*progress)(void *ctx, uint64_t done, uint64_t total),
-                   void *progress_ctx, opened_draft *out, sereno_error *err);
-void draft_close_opened(opened_draft *draft);
-
-/* Name of the draft as it runs: "self:int4", "ngram", "none", the file's name. */
-const char *draft_name(const draft_options *options, const opened_draft *draft);
 
 #endif

@@ -40,13 +40,8 @@ static void run_spinners(const background_wiring *w, const corun_window *window)
     }
 }
 
-/* An opened background: of these, what its kind needs. */
-typedef struct opened {
-    sereno_engine *engine;
-    peer_client *peer;
-} opened;
-
-static int open_parts(const background *b, opened *o, sereno_error *err) {
+/* *peer: where its kind is one. */
+static int open_parts(const background *b, peer_client **peer, sereno_error *err) {
     const corun_strategy *s = &b->strategies[b->first];
     if (s->kind->lowers_session && procfs_autogroup_enabled() && !session_lower()) {
         return err_set(err, SERENO_ERR_SYSTEM,
@@ -58,27 +53,26 @@ static int open_parts(const background *b, opened *o, sereno_error *err) {
         return err_set(err, SERENO_ERR_SYSTEM, "the system refuses the scheduling class that strategy '%s' asks for",
                        s->name);
     }
-    if (s->kind->load == LOAD_ENGINE) return b->wiring->open(b->wiring->ctx, b->first, &o->engine, err);
+    if (s->kind->load == LOAD_ENGINE) return b->wiring->open(b->wiring->ctx, b->first, err);
     int status = thread_pin(b->wiring->cpus, b->wiring->n_cpus, NULL, err);
-    return !status && s->kind->load == LOAD_PEER ? peer_open(s->url, &o->peer, err) : status;
+    return !status && s->kind->load == LOAD_PEER ? peer_open(s->url, peer, err) : status;
 }
 
-static int run_order(const background *b, const opened *o, const background_order *order, corun_background *out,
+static int run_engine(const background *b, const background_order *order, corun_background *out, sereno_error *err) {
+    const background_wiring *w = b->wiring;
+    corun_engine with = {.strategy = &b->strategies[order->strategy], .synthetic = w->synthetic, .signal = w->signal};
+    int status = w->begin(w->ctx, order->strategy, &with.session, err);
+    if (!status) status = corun_load_engine(&with, w->requests, &order->window, out, err);
+    sereno_session_close(&with.session, NULL);
+    return status;
+}
+
+static int run_order(const background *b, peer_client *peer, const background_order *order, corun_background *out,
                      sereno_error *err) {
     const background_wiring *w = b->wiring;
-    const corun_strategy *s = &b->strategies[order->strategy];
-    switch (s->kind->load) {
-    case LOAD_ENGINE: {
-        const corun_engine with = {.engine = o->engine,
-                                   .tokenizer = w->tokenizer,
-                                   .speculation = w->speculation(w->ctx, order->strategy),
-                                   .strategy = s,
-                                   .calibration = w->calibration ? w->calibration(w->ctx, order->strategy) : NULL,
-                                   .synthetic = w->synthetic,
-                                   .signal = w->signal};
-        return corun_load_engine(&with, w->requests, &order->window, out, err);
-    }
-    case LOAD_PEER: return corun_load_peer(o->peer, w->requests, &order->window, out, err);
+    switch (b->strategies[order->strategy].kind->load) {
+    case LOAD_ENGINE: return run_engine(b, order, out, err);
+    case LOAD_PEER: return corun_load_peer(peer, w->requests, &order->window, out, err);
     default: run_spinners(w, &order->window); return SERENO_OK;
     }
 }
@@ -86,14 +80,14 @@ static int run_order(const background *b, const opened *o, const background_orde
 /* The process: opens, and does what it is told until there is nobody to tell it any more. */
 static int background_main(void *ctx) {
     const background *b = ctx;
-    opened o = {0};
+    peer_client *peer = NULL;
     reply r = {.magic = reply_magic, .kind = SAID_READY};
-    open_parts(b, &o, &r.err);
+    open_parts(b, &peer, &r.err);
     background_order order;
     bool go_on = pipe_write_all(b->answers_fd, &r, sizeof r) && r.err.code == 0;
     while (go_on && pipe_read_all(b->orders_fd, &order, sizeof order)) {
         r = (reply){.magic = reply_magic, .kind = SAID_RESULT};
-        run_order(b, &o, &order, &r.result, &r.err);
+        run_order(b, peer, &order, &r.result, &r.err);
         go_on = pipe_write_all(b->answers_fd, &r, sizeof r);
     }
     return 0;

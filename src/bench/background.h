@@ -19,13 +19,10 @@
 typedef struct background_wiring {
     /* Opens the engine, scheduled as strategy `first` says, and the drafts of all strategies that it serves. Files that
      * were open before, as of a model, are closed in this process. */
-    int (*open)(void *ctx, int first, sereno_engine **engine, sereno_error *err);
-    /* What a strategy speculates with; NULL: nothing. After open. */
-    const sereno_speculation *(*speculation)(void *ctx, int strategy);
-    /* What the machine was found to be without a foreground, for the sensor of a governed strategy; NULL: none. */
-    const sereno_calibration *(*calibration)(void *ctx, int strategy);
+    int (*open)(void *ctx, int first, sereno_error *err);
+    /* A session for a run of a strategy, on the caller, which is closed at its end. After open. */
+    int (*begin)(void *ctx, int strategy, sereno_session **out, sereno_error *err);
     void *ctx;
-    const sereno_tokenizer *tokenizer;
     const synthetic_acceptance *synthetic; /* NULL: real acceptance */
     const corun_requests *requests;
     const frame_signal *signal;

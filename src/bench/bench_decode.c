@@ -6,18 +6,18 @@
 #include <string.h>
 
 #include "errors.h"
-#include "generator.h"
 #include "histogram.h"
 #include "rng.h"
+#include "session_parts.h"
 
 enum { STRATEGIES_MAX = 64, DISTINCT_ORDER = 4 };
 
 typedef struct state {
     const decode_options *options;
     decode_result *result;
-    sereno_tokens wanted; /* the first strategy's text */
+    sereno_answer *first; /* the first strategy's, with the text that is wanted */
+    const sereno_generation *wanted;
     histogram abandon_ns;
-    sereno_control controls[STRATEGIES_MAX]; /* of governed strategies; they go on from run to run */
     uint64_t done;
 } state;
 
@@ -51,23 +51,11 @@ static bool same_tokens(const sereno_tokens *a, const sereno_tokens *b) {
     return a->n == b->n && (a->n == 0 || memcmp(a->ids, b->ids, a->n * sizeof *a->ids) == 0);
 }
 
-static int open_controls(state *s, sereno_error *err) {
-    const decode_options *o = s->options;
-    int status = SERENO_OK;
-    for (int i = 0; i < o->n_strategies && !status; i++) {
-        const decode_strategy *strategy = &o->strategies[i];
-        if (!strategy->governor) continue;
-        sereno_engine *draft = strategy->speculation ? strategy->speculation->draft : NULL;
-        status = sereno_control_open(&s->controls[i], o->engine, draft, NULL, strategy->governor, err);
-    }
-    return status;
-}
-
-static int generate(state *s, int number, const decode_prompt *prompt, uint64_t seed, sereno_generation *g,
-                    sereno_error *err) {
+/* The answer is to be closed in every case. */
+static int ask(state *s, int number, const decode_prompt *prompt, uint64_t seed, sereno_answer **answer,
+               const sereno_generation **g, sereno_error *err) {
     const decode_options *o = s->options;
     const decode_strategy *strategy = &o->strategies[number];
-    generator *by;
     abandoner a = {.r = {seed}, .rate = strategy->abandon, .costs = &s->abandon_ns};
     sereno_request request = {.prompt = prompt->tokens.ids,
                               .n_prompt = (int32_t)prompt->tokens.n,
@@ -77,44 +65,47 @@ static int generate(state *s, int number, const decode_prompt *prompt, uint64_t 
                               .observer = strategy->abandon > 0 ? observe : NULL,
                               .observer_ctx = &a};
     request.sampler.seed = seed;
-    if (strategy->governor) request.governing = sereno_control_governing(&s->controls[number]);
     synthetic_acceptance synthetic = o->synthetic ? *o->synthetic : (synthetic_acceptance){0};
     synthetic.seed = seed;
-    int status = generator_open(o->engine, o->tokenizer, strategy->speculation, &by, err);
-    if (status) return status;
-    if (o->synthetic) generator_set_synthetic(by, &synthetic);
-    status = generator_run(by, &request, g, err);
-    generator_close(&by);
+    session_set_synthetic(strategy->session, o->synthetic ? &synthetic : NULL);
+    int status = sereno_session_forget(strategy->session, err);
+    if (!status) status = sereno_session_submit(strategy->session, &request, answer, err);
+    if (!status) status = sereno_answer_wait(*answer, g, err);
+    session_set_synthetic(strategy->session, NULL);
     return status;
+}
+
+static decode_run run_of(const state *s, int strategy, const sereno_generation *g) {
+    int32_t n = (int32_t)g->tokens.n;
+    bool compared = strategy > 0 && !s->options->synthetic;
+    return (decode_run){.tok_s = n > 1 && g->decode_ms > 0 ? (n - 1) / g->decode_ms * 1000 : 0,
+                        .decode_ms = g->decode_ms,
+                        .n_tokens = n,
+                        .distinct_4grams = distinct_ngrams(g->tokens.ids, n, DISTINCT_ORDER),
+                        .same_text = !compared || same_tokens(&g->tokens, &s->wanted->tokens),
+                        .stats = g->speculation};
 }
 
 static int run_one(state *s, int strategy, int prompt, int repeat, sereno_error *err) {
     const decode_options *o = s->options;
-    decode_run *run = &s->result->runs[(strategy * o->n_prompts + prompt) * o->repeats + repeat];
-    sereno_generation g = {0};
+    sereno_answer *answer = NULL;
+    const sereno_generation *g = NULL;
     if (watch_cancelled(&o->watch)) return err_set(err, SERENO_ERR_ABANDONED, "the bench was cancelled");
-    int status = generate(s, strategy, &o->prompts[prompt], o->first_seed + (uint64_t)repeat, &g, err);
-    if (!status && g.finish == SERENO_FINISH_CANCELLED) {
+    int status = ask(s, strategy, &o->prompts[prompt], o->first_seed + (uint64_t)repeat, &answer, &g, err);
+    if (!status && g->finish == SERENO_FINISH_CANCELLED) {
         status = err_set(err, SERENO_ERR_ABANDONED, "the bench was cancelled");
     }
     if (!status) {
-        int32_t n = (int32_t)g.tokens.n;
-        *run = (decode_run){.tok_s = n > 1 && g.decode_ms > 0 ? (n - 1) / g.decode_ms * 1000 : 0,
-                            .decode_ms = g.decode_ms,
-                            .n_tokens = n,
-                            .distinct_4grams = distinct_ngrams(g.tokens.ids, n, DISTINCT_ORDER),
-                            .same_text = true,
-                            .stats = g.speculation};
-        if (strategy == 0) {
-            sereno_tokens_free(&s->wanted);
-            s->wanted = g.tokens;
-            g.tokens = (sereno_tokens){0};
-        } else if (!o->synthetic) {
-            run->same_text = same_tokens(&g.tokens, &s->wanted);
-        }
+        s->result->runs[(strategy * o->n_prompts + prompt) * o->repeats + repeat] = run_of(s, strategy, g);
         watch_progress(&o->watch, ++s->done, (uint64_t)o->n_strategies * (uint64_t)o->n_prompts * (uint64_t)o->repeats);
     }
-    sereno_generation_free(&g);
+    if (!status && strategy == 0) {
+        sereno_answer_close(&s->first);
+        s->first = answer;
+        s->wanted = g;
+    } else {
+        sereno_answer_close(&answer);
+    }
     return status;
 }
 
@@ -155,16 +146,12 @@ int bench_decode(const decode_options *o, decode_result *out, sereno_error *err)
     } else {
         s->options = o;
         s->result = out;
-        status = open_controls(s, err);
-        if (!status) status = run_all(s, err);
+        status = run_all(s, err);
         out->n_abandoned = s->abandon_ns.count;
         out->abandon_us = (sereno_quantiles){(double)histogram_quantile(&s->abandon_ns, 0.50) / 1e3,
                                              (double)histogram_quantile(&s->abandon_ns, 0.95) / 1e3,
                                              (double)histogram_quantile(&s->abandon_ns, 0.99) / 1e3};
-        sereno_tokens_free(&s->wanted);
-        for (int i = 0; i < o->n_strategies; i++) {
-            sereno_control_close(&s->controls[i]);
-        }
+        sereno_answer_close(&s->first);
     }
     free(s);
     if (status) decode_result_free(out);

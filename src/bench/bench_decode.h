@@ -1,7 +1,7 @@
 /*
  * Decoding by several strategies on the same prompts and seeds, in turns: tokens per second, what speculation did, and
- * ratios to the first strategy. Every run begins from nothing learned, and its text is compared with that of the first
- * strategy, since speed may be the only difference.
+ * ratios to the first strategy. Every run begins from nothing learned (but for the strategy's sensor and governor,
+ * which go on), and its text is compared with that of the first strategy, since speed may be the only difference.
  *
  * Rates count from the first token to the last, whatever happens in between (a draft's prefill too).
  */
@@ -10,15 +10,13 @@
 
 #include "bench_watch.h"
 #include "paired.h"
-#include "sereno/request.h"
-#include "sereno/sensor.h"
+#include "sereno/session.h"
 #include "synthetic.h"
 
 typedef struct decode_strategy {
     const char *name;
-    const sereno_speculation *speculation;  /* NULL: plain decoding */
-    const sereno_governor_params *governor; /* NULL: nobody governs; it senses without a calibration */
-    double abandon;                         /* probability of a draft's pass to be abandoned, at a boundary by chance */
+    sereno_session *session; /* on the caller's thread; all share one engine, and their sequences 0 are used */
+    double abandon;          /* probability of a draft's pass to be abandoned, at a boundary by chance */
 } decode_strategy;
 
 typedef struct decode_prompt {
@@ -27,8 +25,6 @@ typedef struct decode_prompt {
 } decode_prompt;
 
 typedef struct decode_options {
-    sereno_engine *engine; /* its sequence 0 is used, and that of the drafts */
-    const sereno_tokenizer *tokenizer;
     const decode_strategy *strategies; /* the first is what the others are compared with */
     int n_strategies;
     const decode_prompt *prompts;

@@ -3,11 +3,11 @@
 #include <stdlib.h>
 
 #include "errors.h"
-#include "generator.h"
 #include "histogram.h"
 #include "rng.h"
 #include "samples.h"
 #include "sereno/clock.h"
+#include "session_parts.h"
 #include "sleep.h"
 #include "thread.h"
 
@@ -105,8 +105,6 @@ static bool row_wait(row *w) {
 typedef struct engine_run {
     meter meter;
     pacer pacer;
-    sereno_control control; /* of a governed strategy */
-    sereno_frame_hint *hint;
     const frame_signal *signal;
     double target_bytes, draft_bytes; /* of a whole pass */
     uint64_t last_ns;                 /* the last boundary at which nothing was slept; 0: none */
@@ -145,10 +143,11 @@ static void on_token(void *ctx, int32_t token) {
     meter_token(&e->meter, now());
 }
 
-static int answer(engine_run *e, generator *by, row *w, sereno_error *err) {
+static int answer(engine_run *e, sereno_session *session, row *w, sereno_error *err) {
     int32_t max_tokens;
     const corun_prompt *prompt = row_prompt(w, &max_tokens);
-    sereno_generation g;
+    sereno_answer *answer = NULL;
+    const sereno_generation *g;
     sereno_request request = {.prompt = prompt->tokens.ids,
                               .n_prompt = (int32_t)prompt->tokens.n,
                               .max_tokens = max_tokens,
@@ -158,61 +157,48 @@ static int answer(engine_run *e, generator *by, row *w, sereno_error *err) {
                               .ctx = e,
                               .observer = observe,
                               .observer_ctx = e};
-    if (e->control.governor) request.governing = sereno_control_governing(&e->control);
     request.sampler.seed = w->window->seed;
     e->meter.asked_ns = now();
     e->meter.last_ns = 0;
     e->last_ns = 0;
-    int status = generator_run(by, &request, &g, err);
+    int status = sereno_session_submit(session, &request, &answer, err);
+    if (status) return status;
+    status = sereno_answer_wait(answer, &g, err);
     corun_background *out = e->meter.out;
-    sereno_speculation_add(&out->speculation, &g.speculation);
-    out->requests += !status && g.finish != SERENO_FINISH_CANCELLED && in_window(e->meter.window, now());
-    sereno_generation_free(&g);
+    sereno_speculation_add(&out->speculation, &g->speculation);
+    out->requests += !status && g->finish != SERENO_FINISH_CANCELLED && in_window(e->meter.window, now());
+    sereno_answer_close(&answer);
     return status;
 }
 
-static int answer_all(engine_run *e, generator *by, const synthetic_acceptance *synthetic, row *w, sereno_error *err) {
+static int answer_all(engine_run *e, const corun_engine *with, row *w, sereno_error *err) {
     int status = SERENO_OK;
     while (!status && row_wait(w)) {
-        synthetic_acceptance of = synthetic ? *synthetic : (synthetic_acceptance){0};
+        synthetic_acceptance of = with->synthetic ? *with->synthetic : (synthetic_acceptance){0};
         of.seed = w->window->seed + ((uint64_t)w->n << 32); /* another chance each, the same for all */
-        if (synthetic) generator_set_synthetic(by, &of);
-        status = answer(e, by, w, err);
+        session_set_synthetic(with->session, with->synthetic ? &of : NULL);
+        status = answer(e, with->session, w, err);
+        session_set_synthetic(with->session, NULL);
     }
     return status;
 }
 
-/* ---- Governing ---- */
-
-static int open_control(engine_run *e, const corun_engine *with, sereno_error *err) {
-    const corun_strategy *s = with->strategy;
-    if (!s->kind->governed) return SERENO_OK;
-    sereno_engine *draft = with->speculation ? with->speculation->draft : NULL;
-    int status = sereno_control_open(&e->control, with->engine, draft, with->calibration, &s->governor, err);
-    if (!status) sereno_sensor_use_probe(e->control.sensor, s->kind->without != WITHOUT_PROBE);
-    if (!status && s->kind->hinted) status = sereno_frame_hint_watch(NULL, &e->hint, err);
-    e->control.hint = e->hint;
-    return status;
-}
-
-static void close_control(engine_run *e, corun_background *out) {
-    if (e->control.governor) {
-        sereno_governor_stats s;
-        sereno_governor_read(e->control.governor, &s);
-        corun_governed *g = &out->governed;
-        *g = (corun_governed){.there = true,
-                              .preemptions = (int64_t)s.preemptions,
-                              .sleeps = (int64_t)s.sleeps,
-                              .holds = (int64_t)s.holds,
-                              .batch_changes = (int64_t)s.batch_changes,
-                              .hold_ns = (int64_t)s.hold_ns,
-                              .sleep_ns = (int64_t)s.sleep_ns};
-        for (int i = 0; i < SERENO_MODES; i++) {
-            g->mode_ns[i] = (int64_t)s.mode_ns[i];
-        }
+/* What the governor did, as of the end of the last request. */
+static corun_governed read_governor(const sereno_session *session) {
+    sereno_session_stats stats;
+    sereno_session_read(session, &stats);
+    const sereno_governor_stats *s = &stats.governor;
+    corun_governed g = {.there = sereno_session_describe(session)->governed,
+                        .preemptions = (int64_t)s->preemptions,
+                        .sleeps = (int64_t)s->sleeps,
+                        .holds = (int64_t)s->holds,
+                        .batch_changes = (int64_t)s->batch_changes,
+                        .hold_ns = (int64_t)s->hold_ns,
+                        .sleep_ns = (int64_t)s->sleep_ns};
+    for (int i = 0; i < SERENO_MODES; i++) {
+        g.mode_ns[i] = (int64_t)s->mode_ns[i];
     }
-    sereno_control_close(&e->control);
-    sereno_frame_hint_close(&e->hint);
+    return g;
 }
 
 int corun_load_engine(const corun_engine *with, const corun_requests *requests, const corun_window *window,
@@ -220,25 +206,19 @@ int corun_load_engine(const corun_engine *with, const corun_requests *requests, 
     *out = (corun_background){.there = true, .has_engine = true};
     engine_run *e = calloc(1, sizeof *e);
     if (!e) return err_no_memory(err, "a run", sizeof *e);
-    generator *by = NULL;
     row w = {0};
-    sereno_engine *draft = with->speculation ? with->speculation->draft : NULL;
+    const sereno_session_info *info = sereno_session_describe(with->session);
     *e = (engine_run){.meter = {.window = window, .out = out},
                       .pacer = {.pacing = &with->strategy->pacing},
                       .signal = with->signal,
-                      .target_bytes = (double)with->engine->ops->info(with->engine)->weight_bytes,
-                      .draft_bytes = draft ? (double)draft->ops->info(draft)->weight_bytes : 0};
+                      .target_bytes = (double)info->engine->weight_bytes,
+                      .draft_bytes = info->draft ? (double)info->draft->weight_bytes : 0};
     thread_precise_timers(NULL);
     int status = row_open(&w, requests, window, err);
-    if (!status) status = open_control(e, with, err);
-    if (!status) {
-        status = generator_open(with->engine, with->tokenizer, with->speculation, &by, err);
-    }
-    if (!status) status = answer_all(e, by, with->synthetic, &w, err);
+    if (!status) status = answer_all(e, with, &w, err);
     if (e->cpu_begin_ns > 0) out->cpu_s = (double)(process_cpu_ns() - e->cpu_begin_ns) / 1e9;
     meter_end(&e->meter);
-    close_control(e, out);
-    generator_close(&by);
+    out->governed = read_governor(with->session);
     free(w.order);
     free(e);
     return status;

@@ -6,12 +6,11 @@
 #ifndef BENCH_CORUN_LOAD_H
 #define BENCH_CORUN_LOAD_H
 
-#include "bench_decode.h"
 #include "corun_run.h"
 #include "corun_strategy.h"
 #include "frame_loop.h"
 #include "peer_client.h"
-#include "sereno/sensor.h"
+#include "sereno/session.h"
 #include "synthetic.h"
 
 typedef struct corun_prompt {
@@ -36,11 +35,8 @@ typedef struct corun_window {
 
 /* Our engine, and how it is run; all borrowed. */
 typedef struct corun_engine {
-    sereno_engine *engine;
-    const sereno_tokenizer *tokenizer;
-    const sereno_speculation *speculation; /* NULL: plain decoding */
+    sereno_session *session; /* on the caller; its sequence 0 is used */
     const corun_strategy *strategy;
-    const sereno_calibration *calibration; /* of a governed strategy; NULL: none */
     const synthetic_acceptance *synthetic; /* NULL: real acceptance */
     const frame_signal *signal;            /* in_frame for the oracle; NULL where no one asks */
 } corun_engine;

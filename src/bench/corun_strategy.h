@@ -47,8 +47,7 @@ typedef struct corun_strategy {
     const char *name; /* as it was asked for; unique */
     const corun_kind *kind;
     pacing pacing;
-    sereno_governor_params governor; /* where the kind is governed */
-    const char *url;                 /* of a peer */
+    const char *url; /* of a peer */
 } corun_strategy;
 
 /* Where foreground and background run. */

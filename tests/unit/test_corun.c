@@ -85,32 +85,40 @@ static int foreground(const char *mode) {
 
 enum { NATIVE, AGAIN, SPIN, PLAIN, IDLE_CRASHES, IDLE_HANGS, IDLE_GOOD, N_STRATEGIES };
 
-static sereno_model *model;
-
-static int open_tiny(void *ctx, int first, sereno_engine **engine, sereno_error *err) {
-    (void)ctx;
-    sereno_model *own = open_random_model("tiny", "q4_0"); /* that one's file is open in the other process */
-    sereno_engine_options o = sereno_engine_defaults(own);
-    o.sched = first == PLAIN ? SERENO_SCHED_NORMAL : SERENO_SCHED_IDLE;
-    o.n_ctx = 256;
-    return sereno_engine_open(own, &o, engine, err);
+static sereno_session_options defaults(void) {
+    sereno_session_options o = sereno_session_defaults();
+    o.on_caller = true;
+    o.draft = "none";
+    o.governor = sereno_governor_defaults(SERENO_POLICY_THROUGHPUT);
+    o.cache_folder = "";
+    return o;
 }
 
-static int open_nothing(void *ctx, int first, sereno_engine **engine, sereno_error *err) {
+static int open_tiny(void *ctx, int first, sereno_error *err) {
+    sereno_session **base = ctx;
+    sereno_session_options o = defaults();
+    o.model = open_random_model("tiny", "q4_0");
+    o.engine_options.sched = first == PLAIN ? SERENO_SCHED_NORMAL : SERENO_SCHED_IDLE;
+    o.engine_options.n_ctx = 256;
+    return sereno_session_open(&o, base, err);
+}
+
+static int open_nothing(void *ctx, int first, sereno_error *err) {
     (void)ctx;
     (void)first;
-    (void)engine;
     err->code = SERENO_ERR_IO;
     snprintf(err->message, sizeof err->message, "there is no such model");
     return err->code;
 }
 
 /* In the background's process, at the beginning of a run. */
-static const sereno_speculation *speculation_of(void *ctx, int strategy) {
-    (void)ctx;
+static int begin(void *ctx, int strategy, sereno_session **out, sereno_error *err) {
+    sereno_session **base = ctx;
     if (strategy == IDLE_CRASHES) _exit(7);
     if (strategy == IDLE_HANGS) wait_for_ever();
-    return NULL;
+    sereno_session_options o = defaults();
+    o.engine_of = *base;
+    return sereno_session_open(&o, out, err);
 }
 
 static const corun_kind *kind(const char *name) {
@@ -124,6 +132,7 @@ typedef struct fixture {
     corun_prompt prompt;
     int32_t tokens[8];
     corun_requests requests;
+    sereno_session *base; /* in the background's process */
     background_wiring wiring;
     char program[4096];
     const char *foregrounds[2];
@@ -154,11 +163,8 @@ static void open_fixture(fixture *f, const char *foreground_mode) {
     f->prompt = (corun_prompt){{f->tokens, 8, 8}, "text"};
     f->requests =
         (corun_requests){.prompts = &f->prompt, .n_prompts = 1, .max_tokens = 50, .sampler = sereno_sampler_defaults()};
-    f->wiring = (background_wiring){.open = open_tiny,
-                                    .speculation = speculation_of,
-                                    .tokenizer = sereno_model_tokenizer(model),
-                                    .requests = &f->requests,
-                                    .n_threads = 2};
+    f->wiring = (background_wiring){
+        .open = open_tiny, .begin = begin, .ctx = &f->base, .requests = &f->requests, .n_threads = 2};
     assert_true(process_own_path(f->program, sizeof f->program));
     f->foregrounds[0] = foreground_mode;
     f->options = (corun_options){.strategies = f->strategies,
@@ -380,7 +386,6 @@ static void test_cancelling(void **state) {
 
 int main(int argc, char **argv) {
     if (argc > 2 && strcmp(argv[1], "foreground") == 0) return foreground(argv[2]);
-    model = open_random_model("tiny", "q4_0");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_runs_of_every_kind),
         cmocka_unit_test(test_order_is_shuffled_by_the_seed),
@@ -391,7 +396,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_what_cannot_be_opened_ends_the_bench),
         cmocka_unit_test(test_cancelling),
     };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    sereno_model_close(&model);
-    return failed;
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,9 @@
-/* Strategies of bench corun as text: NAME[:KEY=VALUE...], separated by commas. Names are rows of corun_kinds. */
-#ifndef CLI_CORUN_STRATEGIES_H
-#define CLI_CORUN_STRATEGIES_H
+/* Strategies of bench corun as text: NAME[:KEY=VALUE...], separated by commas. Names are rows of corun_kinds. Thread:
+ * any. */
+#ifndef BENCH_CORUN_STRATEGIES_H
+#define BENCH_CORUN_STRATEGIES_H
 
-#include "corun.h"
+#include "corun_strategy.h"
 #include "decode_strategies.h"
 
 typedef struct corun_strategy_list {
@@ -11,8 +12,8 @@ typedef struct corun_strategy_list {
     strategy_list engine; /* by the same numbers, what our engine needs of them */
 } corun_strategy_list;
 
-/* draft: of strategies that name none. 0, or EXIT_USAGE after an error was printed. */
-int corun_strategies_parse(const command_line *cl, const char *text, const char *draft, corun_strategy_list *out);
+/* draft: of strategies that name none; borrowed. SERENO_ERR_INVALID says what is wrong with the text. */
+int corun_strategies_parse(const char *text, const char *draft, corun_strategy_list *out, sereno_error *err);
 
 /* The number of a strategy of this name; -1: there is none. */
 int corun_strategies_find(const corun_strategy_list *strategies, const char *name);
