@@ -2,7 +2,6 @@
 #ifndef SESSION_PARTS_H
 #define SESSION_PARTS_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "answer.h"
@@ -11,6 +10,7 @@
 #include "governed.h"
 #include "published.h"
 #include "sereno/session.h"
+#include "thread.h"
 
 /* A request that is under way or waits, by sequence. */
 typedef struct conversation {

@@ -102,7 +102,6 @@ int generator_lose(generator *g, sereno_error *err) {
     for (int32_t i = 0; i < SERENO_SEQUENCES_MAX && !status; i++) {
         generating *s = g->of[i];
         if (!s) continue;
-        s->sequence.tokens.n = 0;
         status = e->ops->truncate(e, i, 0, err);
         if (!status && s->sequence.draft.engine) status = draft_lose(&s->sequence.draft, err);
     }

@@ -5,114 +5,12 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "scripted_engine.h"
+#include "session_fixture.h"
 #include "session_parts.h"
 #include "support.h"
-
-static sereno_session_options plain_options(const sereno_model *model) {
-    sereno_session_options o = sereno_session_defaults();
-    o.model = model;
-    o.on_caller = true;
-    o.raw = true;
-    o.draft = "none";
-    o.engine_options.n_threads = 1;
-    o.engine_options.n_ctx = 128;
-    o.engine_options.sched = SERENO_SCHED_NORMAL;
-    o.governor = sereno_governor_defaults(SERENO_POLICY_THROUGHPUT);
-    o.cache_folder = "";
-    o.frame_hints = false;
-    return o;
-}
-
-static sereno_session *open_plain(const sereno_session_options *o) {
-    sereno_session *s;
-    assert_ok(sereno_session_open(o, &s, err));
-    return s;
-}
-
-static sereno_request turn_of(const char *text, int32_t max_tokens) {
-    return (sereno_request){
-        .text = text, .text_size = strlen(text), .max_tokens = max_tokens, .sampler = sereno_sampler_defaults()};
-}
-
-static sereno_answer *submit(sereno_session *s, const sereno_request *r) {
-    sereno_answer *a;
-    assert_ok(sereno_session_submit(s, r, &a, err));
-    return a;
-}
-
-/* ---- An engine and a clock of the caller's own ---- */
-
-/* Nothing but the caller's steps makes time go on, and the answer's timings are in that time. */
-static void test_an_engine_in_made_up_time(void **state) {
-    (void)state;
-    rng r = {test_seed()};
-    uint64_t now_ns = 0;
-    const sereno_clock clock = scripted_clock(&now_ns);
-    scripted_engine engine = scripted_engine_of(&clock, 10000, 0);
-    sereno_model *model = open_random_model("tiny", "q4_0");
-    sereno_session_options o = plain_options(NULL);
-    o.engine = &engine.base;
-    o.tokenizer = sereno_model_tokenizer(model);
-    sereno_session *s = open_plain(&o);
-    int32_t prompt[5];
-    for (int i = 0; i < 5; i++) {
-        prompt[i] = scripted_word(&r);
-    }
-    const sereno_request request = {
-        .prompt = prompt, .n_prompt = 5, .max_tokens = 20, .sampler = sereno_sampler_defaults()};
-    assert_false(sereno_session_step(s));
-    sereno_answer *a = submit(s, &request);
-    assert_int_equal(now_ns, 0);
-    int n_steps = 0;
-    while (sereno_session_step(s)) n_steps++;
-    assert_int_equal(n_steps, 20); /* the prompt's pass gives the first token */
-    assert_int_equal(engine.n_passes, 20);
-    const sereno_generation *g;
-    assert_ok(sereno_answer_wait(a, &g, err));
-    assert_int_equal(g->tokens.n, 20);
-    assert_int_equal(g->n_prompt, 5);
-    double wanted_ms = (double)engine.busy_ns / 1e6, ms = g->prefill_ms + g->decode_ms;
-    if (ms < 0.99 * wanted_ms || ms > 1.01 * wanted_ms) fail_msg("%g ms instead of %g", ms, wanted_ms);
-    sereno_answer_close(&a);
-    assert_ok(sereno_session_close(&s, err));
-    sereno_model_close(&model);
-}
-
-/* ---- A shared beginning ---- */
-
-/* What another sequence holds is copied, not computed, in steps that are small; and what was said of it is right. */
-static void test_a_shared_beginning_is_copied(void **state) {
-    (void)state;
-    enum { N = 100, MORE = 3 };
-    sereno_model *model = open_random_model("tiny", "q4_0");
-    sereno_session_options o = plain_options(model);
-    o.engine_options.n_sequences = 2;
-    sereno_session *s = open_plain(&o);
-    int32_t prompt[N + MORE];
-    random_tokens(test_seed(), 512, N + MORE, prompt);
-    sereno_request request = {.prompt = prompt, .n_prompt = N, .max_tokens = 1, .sampler = sereno_sampler_defaults()};
-    const sereno_generation *g;
-    sereno_answer *a = submit(s, &request);
-    assert_ok(sereno_answer_wait(a, &g, err));
-    assert_int_equal(g->n_prefilled, N);
-    sereno_answer_close(&a);
-    request.sequence = 1;
-    request.n_prompt = N + MORE;
-    a = submit(s, &request);
-    int n_steps = 0;
-    while (sereno_session_step(s)) n_steps++;
-    assert_int_equal(n_steps, (N + 63) / 64 + 1); /* 64 tokens a step, and a pass */
-    assert_ok(sereno_answer_wait(a, &g, err));
-    assert_int_equal(g->n_prefilled, MORE);
-    assert_int_equal(g->n_prompt, N + MORE);
-    sereno_answer_close(&a);
-    assert_ok(sereno_session_close(&s, err));
-    sereno_model_close(&model);
-}
+#include "thread.h"
 
 /* ---- Pauses ---- */
 
@@ -133,10 +31,10 @@ static void test_a_pause_between_passes(void **state) {
     (void)state;
     sereno_model *model = open_random_model("tiny", "q4_0");
     events e = {0};
-    sereno_session_options o = plain_options(model);
+    sereno_session_options o = plain_session_options(model);
     o.on_decision = on_decision;
     o.on_decision_ctx = &e;
-    sereno_session *s = open_plain(&o);
+    sereno_session *s = open_session(&o);
     assert_true(sereno_session_describe(s)->governed); /* by one that only watches */
     const sereno_request request = turn_of("the sea", 10);
     sereno_answer *a = submit(s, &request);
@@ -162,6 +60,8 @@ static void test_a_pause_between_passes(void **state) {
     assert_int_equal(g->tokens.n, 10);
     sereno_session_read(s, &stats);
     assert_false(stats.paused);
+    assert_int_equal(stats.speculation.passes, g->speculation.passes);
+    assert_true(stats.speculation.passes > 0);
     assert_int_equal(stats.answered, 1);
     assert_int_equal(stats.tokens, 10);
     assert_int_equal(stats.running, 0);
@@ -187,9 +87,9 @@ static sereno_verdict stop_there(void *ctx, const sereno_boundary *b) {
 static void test_a_pause_within_a_pass(void **state) {
     (void)state;
     sereno_model *model = open_random_model("tiny", "q4_0");
-    sereno_session_options o = plain_options(model);
+    sereno_session_options o = plain_session_options(model);
     o.on_caller = false;
-    stopper p = {.session = open_plain(&o)};
+    stopper p = {.session = open_session(&o)};
     for (int resumes = 0; resumes < 2; resumes++) {
         p.at = 7;
         atomic_store(&p.n, 0);
@@ -224,10 +124,10 @@ static void test_a_failed_turn(void **state) {
     memset(long_text, 'x', sizeof long_text - 1);
     long_text[sizeof long_text - 1] = '\0';
     sereno_model *model = open_random_model("tiny", "q4_0");
-    sereno_session_options o = plain_options(model);
+    sereno_session_options o = plain_session_options(model);
     o.raw = false; /* the first turn brings the system's message */
     o.system = "Be brief.";
-    sereno_session *s = open_plain(&o);
+    sereno_session *s = open_session(&o);
     const sereno_request too_long = turn_of(long_text, 1), request = turn_of("the sea", 3);
     const sereno_generation *g;
     sereno_answer *failing = submit(s, &too_long), *first = submit(s, &request), *second = submit(s, &request);
@@ -264,15 +164,19 @@ static void test_closing_what_is_under_way(void **state) {
     (void)state;
     sereno_model *model = open_random_model("tiny", "q4_0");
     for (int own = 0; own < 2; own++) {
-        sereno_session_options o = plain_options(model);
+        sereno_session_options o = plain_session_options(model);
         o.on_caller = !own;
-        sereno_session *s = open_plain(&o);
+        sereno_session *s = open_session(&o);
         const sereno_request request = turn_of("the sea", 100);
         sereno_answer *first = submit(s, &request), *waits = submit(s, &request);
         sereno_piece piece;
         assert_true(sereno_answer_next(first, &piece));
+        sereno_answer *unseen = submit(s, &request);
         assert_ok(sereno_session_close(&s, err));
         const sereno_generation *g;
+        assert_ok(sereno_answer_wait(unseen, &g, err));
+        assert_int_equal(g->finish, SERENO_FINISH_CANCELLED);
+        sereno_answer_close(&unseen);
         assert_ok(sereno_answer_wait(first, &g, err));
         if (!own) assert_int_equal(g->finish, SERENO_FINISH_CANCELLED);
         assert_true(g->tokens.n >= 1 && g->tokens.ids[0] == piece.token);
@@ -285,20 +189,205 @@ static void test_closing_what_is_under_way(void **state) {
     sereno_model_close(&model);
 }
 
+/* Text that might have become a stop string comes at the end, without a token; one that was cut within a token is what
+ * the conversation goes on from. */
+static void test_text_at_the_end(void **state) {
+    (void)state;
+    sereno_model *model = open_random_model("tiny", "q4_0");
+    sereno_session_options o = plain_session_options(model);
+    sereno_session *s = open_session(&o);
+    sereno_request request = turn_of("the sea", 12);
+    request.sampler.temperature = 0;
+    const sereno_generation *g;
+    sereno_answer *a = submit(s, &request), *next;
+    assert_ok(sereno_answer_wait(a, &g, err));
+    assert_true(g->text.size > 2);
+    char held[] = {g->text.data[g->text.size - 1], 1, 0};
+    const char *const stops[] = {held};
+    request.stops = stops;
+    request.n_stops = 1;
+    assert_ok(sereno_session_forget(s, err));
+    next = submit(s, &request);
+    sereno_piece piece;
+    size_t read = 0;
+    int n_rest = 0;
+    while (sereno_answer_next(next, &piece)) {
+        assert_memory_equal(piece.text, g->text.data + read, piece.size);
+        read += piece.size;
+        n_rest += piece.token < 0;
+    }
+    assert_int_equal(read, g->text.size);
+    assert_int_equal(n_rest, 1);
+    sereno_answer_close(&next);
+
+    /* A byte within a token of several, which is the first of its kind in the text; some text has one. */
+    const sereno_tokenizer *t = sereno_model_tokenizer(model);
+    char cut[2] = {0};
+    request.n_stops = 0;
+    request.sampler.temperature = 1;
+    while (!*cut) {
+        assert_true(++request.sampler.seed < 1000);
+        sereno_answer_close(&a);
+        assert_ok(sereno_session_forget(s, err));
+        a = submit(s, &request);
+        assert_ok(sereno_answer_wait(a, &g, err));
+        size_t at = 0;
+        for (size_t i = 0; i < g->tokens.n && !*cut; i++) {
+            size_t size;
+            sereno_token_bytes(t, g->tokens.ids[i], &size);
+            bool within = size > 1 && at + 1 < g->text.size && g->text.data[at + 1] > 0;
+            if (within && memchr(g->text.data, g->text.data[at + 1], at + 1) == NULL) *cut = g->text.data[at + 1];
+            at += size;
+        }
+    }
+    request.n_stops = 1;
+    const char *const cuts[] = {cut};
+    request.stops = cuts;
+    assert_ok(sereno_session_forget(s, err));
+    next = submit(s, &request);
+    const sereno_generation *part;
+    assert_ok(sereno_answer_wait(next, &part, err));
+    assert_int_equal(part->finish, SERENO_FINISH_STOP);
+    assert_true(part->text.size > part->n_text_bytes);
+    sereno_tokens wanted = {0};
+    assert_ok(sereno_tokenize(t, part->text.data + part->n_text_bytes, part->text.size - part->n_text_bytes, false,
+                              &wanted, err));
+    assert_ok(sereno_chat_turn(t, NULL, false, NULL, "the sea", 7, &wanted, err));
+    int32_t n_wanted = part->n_prompt + part->n_text_tokens + (int32_t)wanted.n;
+    sereno_answer_close(&next);
+    next = submit(s, &request);
+    assert_ok(sereno_answer_wait(next, &part, err));
+    assert_int_equal(part->n_prompt, n_wanted);
+    sereno_tokens_free(&wanted);
+    sereno_answer_close(&next);
+    sereno_answer_close(&a);
+    assert_ok(sereno_session_close(&s, err));
+    sereno_model_close(&model);
+}
+
+/* A conversation that was to begin anew and failed has ended: the next turn is a first one. */
+static void test_a_beginning_that_failed(void **state) {
+    (void)state;
+    enum { LONG = 200 };
+    sereno_model *model = open_random_model("tiny", "q4_0");
+    sereno_session_options o = plain_session_options(model);
+    o.raw = false;
+    sereno_session *s = open_session(&o);
+    const sereno_request request = turn_of("the sea", 3);
+    int32_t tokens[LONG], n_first = 0;
+    random_tokens(1, 512, LONG, tokens);
+    const sereno_request too_long = {
+        .prompt = tokens, .n_prompt = LONG, .max_tokens = 1, .sampler = sereno_sampler_defaults()};
+    for (int i = 0; i < 2; i++) {
+        const sereno_generation *g;
+        sereno_answer *a = submit(s, &request);
+        assert_ok(sereno_answer_wait(a, &g, err));
+        if (i > 0) assert_int_equal(g->n_prompt, n_first);
+        n_first = g->n_prompt;
+        sereno_answer_close(&a);
+        a = submit(s, &too_long);
+        assert_int_equal(sereno_answer_wait(a, &g, NULL), SERENO_ERR_CONTEXT_FULL);
+        sereno_answer_close(&a);
+    }
+    assert_ok(sereno_session_close(&s, err));
+    sereno_model_close(&model);
+}
+
+/* ---- Who governs, and by what ---- */
+
+static void test_governed_by_its_own(void **state) {
+    (void)state;
+    sereno_model *model = open_random_model("tiny", "q4_0");
+    sereno_session_options o = plain_session_options(model);
+    sereno_calibration *calibration;
+    const sereno_calibrate_options quick = {.seconds = 1, .aggressor_cpu = -1};
+    o.governor = sereno_governor_defaults(SERENO_POLICY_UI_FIRST);
+    o.engine_options.n_ctx = -1;
+    sereno_session *s = open_session(&o);
+    assert_int_equal(sereno_session_describe(s)->engine->n_ctx, sereno_model_describe(model)->n_ctx_train);
+    assert_null(sereno_session_describe(s)->calibration);
+    assert_false(sereno_session_describe(s)->hinted);
+    assert_ok(sereno_calibrate(sereno_session_engine(s), NULL, &quick, &calibration, err));
+    char path[8] = "?";
+    assert_int_equal(sereno_session_keep(s, calibration, 0, path, sizeof path, NULL), SERENO_ERR_IO); /* nowhere */
+    assert_string_equal(path, "");
+    o.engine_of = s;
+    o.calibration = calibration;
+    sereno_session *calibrated = open_session(&o);
+    assert_ptr_equal(sereno_session_describe(calibrated)->calibration, calibration);
+    assert_true(sereno_session_describe(calibrated)->governed);
+    const sereno_request request = turn_of("the sea", 5);
+    const sereno_generation *g;
+    sereno_answer *a = submit(calibrated, &request);
+    assert_ok(sereno_answer_wait(a, &g, err));
+    sereno_session_stats stats;
+    sereno_session_read(calibrated, &stats);
+    uint64_t governed_ns = 0;
+    for (int i = 0; i < SERENO_MODES; i++) {
+        governed_ns += stats.governor.mode_ns[i];
+    }
+    assert_true(governed_ns > 0);
+    assert_int_equal(stats.governor.passes_of[0], g->speculation.passes);
+    sereno_answer_close(&a);
+    assert_ok(sereno_session_close(&calibrated, err));
+    assert_ok(sereno_session_close(&s, err));
+    sereno_calibration_close(&calibration);
+    sereno_model_close(&model);
+}
+
+/* ---- What is published ---- */
+
+typedef struct numbers {
+    uint64_t n[PUBLISHED_WORDS_MAX];
+} numbers;
+
+static published shown;
+static _Atomic bool has_shown;
+
+static void *show(void *ctx) {
+    numbers all;
+    (void)ctx;
+    for (uint64_t i = 0; i < 20000; i++) {
+        for (int k = 0; k < PUBLISHED_WORDS_MAX; k++) {
+            all.n[k] = i;
+        }
+        published_write(&shown, &all, sizeof all);
+    }
+    atomic_store(&has_shown, true);
+    return NULL;
+}
+
+/* Whoever reads sees what was written as a whole. */
+static void test_what_is_published_is_whole(void **state) {
+    (void)state;
+    pthread_t thread;
+    assert_int_equal(thread_start(&thread, show, NULL), 0);
+    for (bool ends = false; !ends;) {
+        numbers all;
+        ends = atomic_load(&has_shown);
+        published_read(&shown, &all, sizeof all);
+        for (int k = 1; k < PUBLISHED_WORDS_MAX; k++) {
+            assert_int_equal(all.n[k], all.n[0]);
+        }
+        if (ends) assert_int_equal(all.n[0], 19999);
+    }
+    pthread_join(thread, NULL);
+}
+
 /* ---- Several sessions, one engine ---- */
 
 static void test_sessions_that_share_an_engine(void **state) {
     (void)state;
     sereno_model *model = open_random_model("tiny", "q4_0");
-    sereno_session_options o = plain_options(model);
+    sereno_session_options o = plain_session_options(model);
     o.draft = "self:int4";
-    sereno_session *base = open_plain(&o);
+    sereno_session *base = open_session(&o);
     o.engine_of = base;
-    sereno_session *again = open_plain(&o);
+    sereno_session *again = open_session(&o);
     assert_ptr_equal(sereno_session_draft(base), sereno_session_draft(again));
     assert_ptr_equal(sereno_session_engine(base), sereno_session_engine(again));
     o.draft = "none";
-    sereno_session *other = open_plain(&o);
+    sereno_session *other = open_session(&o);
     assert_null(sereno_session_draft(other));
     int32_t prompt[20], whole[30];
     random_tokens(test_seed(), 512, 20, prompt);
@@ -335,8 +424,8 @@ static void test_sessions_that_share_an_engine(void **state) {
 static void test_no_more_than_so_many_wait(void **state) {
     (void)state;
     sereno_model *model = open_random_model("tiny", "q4_0");
-    sereno_session_options o = plain_options(model);
-    sereno_session *s = open_plain(&o);
+    sereno_session_options o = plain_session_options(model);
+    sereno_session *s = open_session(&o);
     sereno_answer *list[SERENO_SESSION_QUEUE_MAX], *more = (sereno_answer *)1;
     const sereno_request request = turn_of("the sea", 1);
     for (int i = 0; i < SERENO_SESSION_QUEUE_MAX; i++) {
@@ -345,6 +434,9 @@ static void test_no_more_than_so_many_wait(void **state) {
     assert_int_equal(sereno_session_submit(s, &request, &more, NULL), SERENO_ERR_BUSY);
     assert_null(more);
     assert_true(sereno_session_step(s)); /* one is under way, and ends */
+    sereno_session_stats stats;
+    sereno_session_read(s, &stats);
+    assert_int_equal(stats.waiting, SERENO_SESSION_QUEUE_MAX - 1);
     more = submit(s, &request);
     for (int i = 0; i < SERENO_SESSION_QUEUE_MAX; i++) {
         sereno_answer_close(&list[i]);
@@ -357,8 +449,8 @@ static void test_no_more_than_so_many_wait(void **state) {
 static void test_requests_that_are_refused(void **state) {
     (void)state;
     sereno_model *model = open_random_model("tiny", "q4_0");
-    sereno_session_options o = plain_options(model);
-    sereno_session *s = open_plain(&o);
+    sereno_session_options o = plain_session_options(model);
+    sereno_session *s = open_session(&o);
     const sereno_message message = {"user", "x", 1};
     const char *const stops[] = {""};
     int32_t prompt = 1;
@@ -395,8 +487,8 @@ static void test_requests_that_are_refused(void **state) {
 static void test_sessions_that_cannot_be_opened(void **state) {
     (void)state;
     sereno_model *model = open_random_model("tiny", "q4_0");
-    sereno_session_options o = plain_options(model), bad[6];
-    sereno_session *base = open_plain(&o);
+    sereno_session_options o = plain_session_options(model), bad[6];
+    sereno_session *base = open_session(&o);
     for (int i = 0; i < 6; i++) {
         bad[i] = o;
     }
@@ -426,12 +518,14 @@ static void test_sessions_that_cannot_be_opened(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_an_engine_in_made_up_time),
-        cmocka_unit_test(test_a_shared_beginning_is_copied),
         cmocka_unit_test(test_a_pause_between_passes),
         cmocka_unit_test(test_a_pause_within_a_pass),
         cmocka_unit_test(test_a_failed_turn),
         cmocka_unit_test(test_closing_what_is_under_way),
+        cmocka_unit_test(test_text_at_the_end),
+        cmocka_unit_test(test_a_beginning_that_failed),
+        cmocka_unit_test(test_governed_by_its_own),
+        cmocka_unit_test(test_what_is_published_is_whole),
         cmocka_unit_test(test_sessions_that_share_an_engine),
         cmocka_unit_test(test_no_more_than_so_many_wait),
         cmocka_unit_test(test_requests_that_are_refused),
