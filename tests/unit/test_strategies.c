@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "bench_decode.h"
-#include "corun_strategies.h"
+#include "corun_sessions.h"
 #include "support.h"
 
 static void refused(int status, const sereno_error *wrong, const char *words) {
@@ -122,10 +122,8 @@ int __wrap_sereno_session_forget(sereno_session *session, sereno_error *failure)
     return __real_sereno_session_forget(session, failure);
 }
 
-static sereno_session *open_base(sereno_model *model) {
+static sereno_session_options base_options(void) {
     sereno_session_options o = sereno_session_defaults();
-    sereno_session *base;
-    o.model = model;
     o.on_caller = true;
     o.draft = "none";
     o.governor = sereno_governor_defaults(SERENO_POLICY_THROUGHPUT);
@@ -133,6 +131,13 @@ static sereno_session *open_base(sereno_model *model) {
     o.engine_options.n_threads = 1;
     o.engine_options.n_ctx = CONTEXT;
     o.engine_options.sched = SERENO_SCHED_NORMAL;
+    return o;
+}
+
+static sereno_session *open_base(sereno_model *model) {
+    sereno_session_options o = base_options();
+    sereno_session *base;
+    o.model = model;
     assert_ok(sereno_session_open(&o, &base, err));
     return base;
 }
@@ -171,6 +176,41 @@ static void test_sessions(void **state) {
         assert_ok(sereno_session_close(&of[i].session, err));
     }
     assert_ok(sereno_session_close(&base, err));
+    sereno_model_close(&model);
+}
+
+static void test_sessions_of_corun(void **state) {
+    (void)state;
+    enum { PLAIN, SPEC, BALANCED, HINTED, ABLATED, WATCHED, N };
+    static corun_strategy_list list;
+    assert_ok(corun_strategies_parse("plain-idle-fixed,spec:draft=self:int4,sereno:balanced:draft=self:int4,"
+                                     "sereno-hinted:ui-first,sereno-without-probe,sereno:throughput,plain",
+                                     "ngram", &list, err));
+    corun_sessions s = {.strategies = &list, .options = base_options(), .aggressor_cpu = -1};
+    sereno_model *model = open_random_model("tiny", "q4_0");
+    s.options.model = model;
+    s.options.engine_options.keep_owner = true;
+    background_wiring w = {0};
+    corun_sessions_wire(&s, &w);
+    assert_ok(w.open(w.ctx, PLAIN, err));
+    assert_ptr_equal(s.drafts[SPEC], s.drafts[BALANCED]);
+    assert_true(s.drafts[SPEC] && !s.drafts[PLAIN] && !s.drafts[HINTED]);
+    const sereno_calibrate_options quick = {.seconds = 1, .aggressor_cpu = -1};
+    assert_ok(
+        sereno_calibrate(sereno_session_engine(s.base), s.drafts[BALANCED], &quick, &s.calibrations[BALANCED], err));
+    for (int i = 0; i < N; i++) {
+        sereno_session *session;
+        assert_ok(w.begin(w.ctx, i, &session, err));
+        const sereno_session_info *info = sereno_session_describe(session);
+        assert_ptr_equal(sereno_session_engine(session), sereno_session_engine(s.base));
+        assert_ptr_equal(sereno_session_draft(session), s.drafts[i]);
+        assert_int_equal(info->governed, i >= BALANCED);
+        assert_int_equal(info->hinted, i == HINTED);
+        assert_ptr_equal(info->calibration, s.calibrations[i]);
+        assert_ok(sereno_session_close(&session, err));
+    }
+    sereno_calibration_close(&s.calibrations[BALANCED]);
+    assert_ok(sereno_session_close(&s.base, err));
     sereno_model_close(&model);
 }
 
@@ -238,6 +278,7 @@ int main(void) {
         cmocka_unit_test(test_synthetic_rates),
         cmocka_unit_test(test_strategies_of_corun),
         cmocka_unit_test(test_sessions),
+        cmocka_unit_test(test_sessions_of_corun),
         cmocka_unit_test(test_runs_begin_from_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
