@@ -203,33 +203,31 @@ static void test_prompts_and_answers_take_turns(void **state) {
     (void)state;
     rng r = {test_seed()};
     const sereno_session_options o = plain_session_options(NULL);
-    scripted_session *f = open_scripted(&r, &o);
-    listener l = {.n = 0}, unheard = {.n = 0};
-    sereno_request one = scripted_request(f, 1, 30), zero = scripted_request(f, 0, 30);
-    one.governing = (sereno_governing){listen, &l};
-    zero.governing = (sereno_governing){listen, &unheard};
-    sereno_answer *first = submit(f->session, &one), *second = submit(f->session, &zero);
-    sereno_piece piece;
-    bool has_first = false;
-    while (sereno_session_step(f->session)) {
-        has_first |= answer_take(first, &piece);
-        if (answer_take(second, &piece)) assert_true(has_first);
+    for (int32_t earlier = 0; earlier < 2; earlier++) {
+        scripted_session *f = open_scripted(&r, &o);
+        listener l = {.n = 0}, unheard = {.n = 0};
+        sereno_request one = scripted_request(f, earlier, 30), other = scripted_request(f, 1 - earlier, 30);
+        one.governing = (sereno_governing){listen, &l};
+        other.governing = (sereno_governing){listen, &unheard};
+        sereno_answer *first = submit(f->session, &one), *second = submit(f->session, &other);
+        sereno_piece piece;
+        bool has_first = false;
+        while (sereno_session_step(f->session)) {
+            has_first |= answer_take(first, &piece);
+            if (answer_take(second, &piece)) assert_true(has_first);
+        }
+        /* The first prompt alone, then the second's passes and the first answer's in turns. */
+        assert_memory_equal(l.kinds, "ppppppapapapapapapaaaa", 22);
+        assert_int_equal(unheard.n, 0);
+        const sereno_generation *g;
+        assert_ok(sereno_answer_wait(first, &g, err));
+        assert_int_equal(g->tokens.n, 30);
+        assert_ok(sereno_answer_wait(second, &g, err));
+        assert_int_equal(g->tokens.n, 30);
+        sereno_answer_close(&first);
+        sereno_answer_close(&second);
+        close_scripted(f);
     }
-    /* The first prompt alone, then the second's passes and the first answer's in turns. */
-    assert_memory_equal(l.kinds,
-                        "pppppp"
-                        "apapapapapap"
-                        "aaaa",
-                        22);
-    assert_int_equal(unheard.n, 0);
-    const sereno_generation *g;
-    assert_ok(sereno_answer_wait(first, &g, err));
-    assert_int_equal(g->tokens.n, 30);
-    assert_ok(sereno_answer_wait(second, &g, err));
-    assert_int_equal(g->tokens.n, 30);
-    sereno_answer_close(&first);
-    sereno_answer_close(&second);
-    close_scripted(f);
 }
 
 /* What goes wrong with one of several is its own affair, and its sequence can be used again. */
@@ -242,7 +240,7 @@ static void test_one_that_fails_among_others(void **state) {
     int32_t wanted[2][20];
     const sereno_generation *g;
     for (int fails = 0; fails < 3; fails++) {
-        assert_ok(sereno_session_forget(f->session, err));
+        if (fails < 2) assert_ok(sereno_session_forget(f->session, err));
         sereno_answer *list[2] = {submit(f->session, &zero), submit(f->session, &one)};
         for (int i = 0; i < 8; i++) {
             assert_true(sereno_session_step(f->session));
