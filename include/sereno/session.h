@@ -162,8 +162,8 @@ typedef struct sereno_piece {
 SERENO_API bool sereno_answer_next(sereno_answer *answer, sereno_piece *out);
 
 /* Waits for the end. *out belongs to the answer, and holds what was generated also where that failed. Errors of
- * generating: SERENO_ERR_CONTEXT_FULL; SERENO_ERR_FORMAT: one of the model's logits is not finite. A turn that failed
- * has left the conversation as it was, one from the beginning has left none. */
+ * generating: SERENO_ERR_CONTEXT_FULL; SERENO_ERR_FORMAT: one of the model's logits is not finite. What failed
+ * has left the conversation as it was. */
 SERENO_API int sereno_answer_wait(sereno_answer *answer, const sereno_generation **out, sereno_error *err);
 
 /* Ends it early, within a subgraph where it runs alone, else within a pass. Fine after its end. Any thread;

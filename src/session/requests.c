@@ -185,6 +185,16 @@ static int append_answer(sereno_session *s, sereno_tokens *history, const sereno
     return status;
 }
 
+/* The conversation is longer by a turn and its answer, or begins anew with what was asked. */
+static int remember(sereno_session *s, conversation *c, const sereno_answer *a, sereno_error *err) {
+    int status = SERENO_OK;
+    if (!a->is_turn) {
+        c->history.n = c->n_before = 0;
+        status = copy_tokens(a->tokens.ids, (int32_t)a->tokens.n, &c->history, err);
+    }
+    return status ? status : append_answer(s, &c->history, &c->out, err);
+}
+
 static void count(sereno_session *s, const sereno_generation *g, int status) {
     s->stats.failed += status != SERENO_OK;
     s->stats.cancelled += !status && g->finish == SERENO_FINISH_CANCELLED;
@@ -196,7 +206,7 @@ static void count(sereno_session *s, const sereno_generation *g, int status) {
 /* Ends a request: the conversation is longer by it, or as it was before. */
 static void end_request(sereno_session *s, sereno_answer *a, int status, sereno_error *failure) {
     conversation *c = &s->conversations[a->request.sequence];
-    if (!status) status = append_answer(s, &c->history, &c->out, failure);
+    if (!status) status = remember(s, c, a, failure);
     if (status) c->history.n = c->n_before;
     atomic_store(&c->has_begun, c->history.n > 0);
     count(s, &c->out, status);
@@ -245,15 +255,18 @@ static sereno_verdict observe(void *ctx, const sereno_boundary *b) {
     return (sereno_verdict){.action = SERENO_CONTINUE};
 }
 
-/* The conversation that is to be answered. */
-static int make_prompt(sereno_session *s, conversation *c, sereno_answer *a, sereno_error *err) {
+/* What is to be answered: a turn with all that was said before, or what was asked as it is. */
+static int make_prompt(sereno_session *s, conversation *c, sereno_answer *a, sereno_request *r, sereno_error *err) {
     bool is_first = c->history.n == 0;
-    c->n_before = a->is_turn ? c->history.n : 0;
     int status = SERENO_OK;
+    c->n_before = c->history.n;
     /* Others had come before, or have failed. */
     if (a->is_turn && a->is_first != is_first) status = make_tokens(s, a, is_first, err);
-    if (!a->is_turn) c->history.n = 0;
-    return status ? status : copy_tokens(a->tokens.ids, (int32_t)a->tokens.n, &c->history, err);
+    if (a->is_turn && !status) status = copy_tokens(a->tokens.ids, (int32_t)a->tokens.n, &c->history, err);
+    const sereno_tokens *prompt = a->is_turn ? &c->history : &a->tokens;
+    r->prompt = prompt->ids;
+    r->n_prompt = (int32_t)prompt->n;
+    return status;
 }
 
 static void begin_request(sereno_session *s, sereno_answer *a) {
@@ -261,16 +274,14 @@ static void begin_request(sereno_session *s, sereno_answer *a) {
     sereno_error failure = {0};
     c->out = (sereno_generation){0};
     c->answer = a;
-    int status = make_prompt(s, c, a, &failure);
     sereno_request r = a->request;
+    int status = make_prompt(s, c, a, &r, &failure);
     if (generator_running(s->generator) == 0) {
         s->observer = r.observer;
         s->observer_ctx = r.observer_ctx;
         if (!status && s->engines->user != s) status = generator_lose(s->generator, &failure);
         s->engines->user = s;
     }
-    r.prompt = c->history.ids;
-    r.n_prompt = (int32_t)c->history.n;
     r.on_text = on_text;
     r.on_token = on_token;
     r.on_prefill = on_prefill;
