@@ -298,6 +298,39 @@ static void test_a_beginning_that_failed(void **state) {
 
 /* ---- Who governs, and by what ---- */
 
+static void keep_allowed(void *ctx, const sereno_event *event, const sereno_boundary *boundary,
+                         const sereno_decision *decision) {
+    (void)boundary;
+    (void)decision;
+    if (event->kind == SERENO_EVENT_BEGIN) *(sereno_bounds *)ctx = event->allowed;
+}
+
+/* What is fixed is told to who governs: it can change nothing about it. */
+static void test_fixed_bounds_are_told(void **state) {
+    (void)state;
+    sereno_model *model = open_random_model("tiny", "q4_0");
+    sereno_bounds allowed = {0};
+    sereno_session_options o = plain_session_options(model);
+    o.draft = "self:int4";
+    o.speculation.bounds.draft_min = o.speculation.bounds.draft_max = 3;
+    o.speculation.bounds.batch_min = o.speculation.bounds.batch_max = 8;
+    o.governor = sereno_governor_defaults(SERENO_POLICY_BALANCED);
+    o.on_decision = keep_allowed;
+    o.on_decision_ctx = &allowed;
+    sereno_session *s = open_session(&o);
+    const sereno_request request = turn_of("the sea", 5);
+    sereno_answer *a = submit(s, &request);
+    sereno_answer_close(&a);
+    a = submit(s, &request);
+    const sereno_generation *g;
+    assert_ok(sereno_answer_wait(a, &g, err));
+    assert_true(allowed.draft_min == 3 && allowed.draft_max == 3);
+    assert_true(allowed.batch_min == 8 && allowed.batch_max == 8);
+    sereno_answer_close(&a);
+    assert_ok(sereno_session_close(&s, err));
+    sereno_model_close(&model);
+}
+
 static void test_governed_by_its_own(void **state) {
     (void)state;
     sereno_model *model = open_random_model("tiny", "q4_0");
@@ -527,6 +560,7 @@ int main(void) {
         cmocka_unit_test(test_closing_what_is_under_way),
         cmocka_unit_test(test_text_at_the_end),
         cmocka_unit_test(test_a_beginning_that_failed),
+        cmocka_unit_test(test_fixed_bounds_are_told),
         cmocka_unit_test(test_governed_by_its_own),
         cmocka_unit_test(test_what_is_published_is_whole),
         cmocka_unit_test(test_sessions_that_share_an_engine),
