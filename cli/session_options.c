@@ -44,7 +44,7 @@ static bool asks_for_others(const machine_options *m) {
 
 void session_advise(const diagnostics *d, const char *model, const machine_options *m, const sereno_error *err) {
     char path[4096];
-    bool is_default = !model && sereno_default_model_path(path, sizeof path, NULL) == SERENO_OK;
+    bool is_default = !(model && *model) && sereno_default_model_path(path, sizeof path, NULL) == SERENO_OK;
     const char *chosen = getenv("SERENO_MODEL");
     if (err->code == SERENO_ERR_IO && is_default && !(chosen && *chosen) && !path_exists(path)) {
         fprintf(d->to, "Fetch the default model with tools/get-model smollm2-135m, or give one with -m.\n");

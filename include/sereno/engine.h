@@ -219,7 +219,8 @@ typedef struct sereno_engine_options {
     sereno_engine *threads_of;
 } sereno_engine_options;
 
-/* One thread, the model's context up to 4096 (model NULL: 0, to be filled in), one sequence, idle class, 1000 us subgraphs, 50 us spin. */
+/* One thread, the model's context up to 4096 (model NULL: 0, to be filled in), one sequence, idle class, 1000 us
+ * subgraphs, 50 us spin. */
 SERENO_API sereno_engine_options sereno_engine_defaults(const sereno_model *model);
 
 /*

@@ -37,7 +37,8 @@ typedef struct sereno_request {
     sereno_sampler sampler;
     const char *const *stops; /* n_stops strings, none empty; text ends before the first that occurs */
     int n_stops;
-    /* Ends it early; borrowed until it has ended. NULL: a session has a flag of its own for it. */
+    /* Ends it early; borrowed until it has ended. NULL: a session has a flag of its own for it. Cancelling or closing
+     * the answer, and closing the session, request it. */
     sereno_cancel *cancel;
     /*
      * Told on the owner's thread; each may be NULL. on_text: text as it becomes certain, whole characters, and nothing
@@ -54,7 +55,8 @@ typedef struct sereno_request {
      * observer: called at every boundary after the cancel flag was looked at; NULL: none. A pass of plan DRAFT that it
      * abandons ends the draft of this step, any other is tried again. governing: who bounds it in place of the
      * session's governor, asked at boundaries where the observer has said continue; what it is told carries the
-     * engine's clock in any case. Where several requests are under way, those of the one that began alone hold.
+     * engine's clock in any case. Where several requests are under way, those of the one that began alone hold,
+     * and are borrowed until none is under way.
      */
     const sereno_clock *clock;
     sereno_observer observer;

@@ -112,7 +112,7 @@ typedef struct sereno_session_info {
     const sereno_model *model; /* NULL: of an engine that was given */
     const sereno_tokenizer *tokenizer;
     const sereno_engine_info *engine, *draft; /* draft NULL: there is no draft model */
-    const char *draft_name;                   /* who proposes: "none", "ngram", "self:int4", a path */
+    const char *draft_name;                   /* who proposes: "none", "ngram", "self:int4", a path, "an engine" */
     const char *draft_fallback;               /* why n-grams took the draft's place; NULL: they did not */
     sereno_chat_template chat;
     bool chats;                            /* turns are wrapped as a chat */
@@ -127,7 +127,8 @@ typedef struct sereno_session_info {
 
 SERENO_API const sereno_session_info *sereno_session_describe(const sereno_session *session);
 
-/* For the owner with on_caller, while no request is under way: the engine, and the draft's (NULL: none). */
+/* For the owner with on_caller, while no request is under way: the engine, whose KV cache is taken for changed, and the
+ * draft's (NULL: none). */
 SERENO_API sereno_engine *sereno_session_engine(sereno_session *session);
 SERENO_API sereno_engine *sereno_session_draft(sereno_session *session);
 
@@ -166,8 +167,8 @@ SERENO_API bool sereno_answer_next(sereno_answer *answer, sereno_piece *out);
  * has left the conversation as it was. */
 SERENO_API int sereno_answer_wait(sereno_answer *answer, const sereno_generation **out, sereno_error *err);
 
-/* Ends it early, within a subgraph where it runs alone, else within a pass. Fine after its end. Any thread;
- * async-signal-safe. */
+/* Ends it early, within a subgraph where it runs alone, else within a pass; at once where it waits, or all is paused.
+ * Fine after its end. Any thread; async-signal-safe. */
 SERENO_API void sereno_answer_cancel(sereno_answer *answer);
 
 /* Cancels it, waits for its end, frees and nulls; NULL is fine. */
@@ -186,7 +187,7 @@ SERENO_API bool sereno_session_step(sereno_session *session);
 SERENO_API void sereno_session_pause(sereno_session *session);
 SERENO_API void sereno_session_resume(sereno_session *session);
 
-/* Ends the owner's present sleep, so that a cancel flag is seen at once. Any thread; async-signal-safe. */
+/* Wakes the owner, so that a cancel flag is seen at once. Any thread; async-signal-safe. */
 SERENO_API void sereno_session_interrupt(sereno_session *session);
 
 /* Empties all conversations and KV caches, and forgets what n-grams and the planner have learned; sensor and governor
@@ -203,7 +204,8 @@ typedef struct sereno_session_stats {
     sereno_sensor_stats sensor;
 } sereno_session_stats;
 
-/* As of the end of a pass within the last 50 ms, and of the last request that has ended. Any thread. */
+/* As of the end of a pass within the last 50 ms, and of the last request that has ended; waiting and paused as of now.
+ * Any thread. */
 SERENO_API void sereno_session_read(const sereno_session *session, sereno_session_stats *out);
 
 SERENO_END

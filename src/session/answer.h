@@ -29,6 +29,7 @@ struct sereno_answer {
     sereno_generation result; /* from when it has ended */
     int status;
     sereno_error failure;
+    bool has_owner; /* a thread of the session's own answers it */
     /* Between the two sides: twice the number of pieces, and 1 where it has ended; whether somebody waits for more. */
     _Atomic uint32_t state, waits;
     int32_t n_read; /* by who reads */

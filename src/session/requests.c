@@ -70,22 +70,25 @@ int sereno_session_submit(sereno_session *s, const sereno_request *r, sereno_ans
         answer_free(a);
         return status;
     }
-    if (a->is_turn) atomic_store(&s->conversations[r->sequence].has_begun, true);
+    atomic_store(&s->conversations[r->sequence].has_begun, true);
     a->next = atomic_load(&s->submitted);
     while (!atomic_compare_exchange_weak(&s->submitted, &a->next, a)) {}
+    a->has_owner = s->has_thread;
     *out = a;
     session_ring(s);
     return SERENO_OK;
 }
 
 void sereno_session_interrupt(sereno_session *s) {
-    s->engines->target->ops->interrupt(s->engines->target);
+    sereno_engine *target = s->engines->target, *given = s->options.draft_engine;
+    session_ring(s);
+    target->ops->interrupt(target);
+    if (given) given->ops->interrupt(given); /* it may have threads of its own */
 }
 
 void sereno_answer_cancel(sereno_answer *a) {
+    if (answer_has_ended(a)) return; /* a flag of the caller's may be gone */
     sereno_cancel_request(a->request.cancel);
-    if (answer_has_ended(a)) return;
-    session_ring(a->session);
     sereno_session_interrupt(a->session);
 }
 
@@ -95,7 +98,6 @@ void sereno_session_pause(sereno_session *s) {
 
 void sereno_session_resume(sereno_session *s) {
     atomic_store(&s->paused, false);
-    session_ring(s);
     sereno_session_interrupt(s);
 }
 
@@ -103,11 +105,11 @@ void sereno_session_resume(sereno_session *s) {
 
 /* Until there may be more: by a step of the session where this thread runs it. */
 static void go_on(sereno_answer *a) {
-    sereno_session *s = a->session;
-    if (s->has_thread) {
+    if (a->has_owner) { /* and the session may be gone by now */
         answer_wait_for_more(a);
         return;
     }
+    sereno_session *s = a->session;
     uint32_t bell = atomic_load(&s->bell);
     if (!session_step(s) && !answer_has_ended(a)) futex_wait(&s->bell, bell, FUTEX_FOREVER);
 }
@@ -161,9 +163,7 @@ static void publish(sereno_session *s, bool now) {
     uint64_t time = sereno_now_ns(sereno_clock_system());
     if (!now && time - s->published_ns < PUBLISH_NS) return;
     s->published_ns = time;
-    s->stats.waiting = atomic_load(&s->n_queued);
     s->stats.running = generator_running(s->generator);
-    s->stats.paused = atomic_load(&s->paused);
     const sereno_control *c = &s->governed.control;
     if (c->governor) sereno_governor_read(c->governor, &s->stats.governor);
     if (c->sensor) sereno_sensor_stats_read(c->sensor, &s->stats.sensor);
@@ -172,6 +172,8 @@ static void publish(sereno_session *s, bool now) {
 
 void sereno_session_read(const sereno_session *s, sereno_session_stats *out) {
     published_read(&s->published, out, sizeof *out);
+    out->waiting = atomic_load(&s->n_queued);
+    out->paused = atomic_load(&s->paused);
 }
 
 /* What was said becomes a part of the conversation as it was handed out: nothing of a stop string stays. */
@@ -232,9 +234,9 @@ static void on_prefill(void *ctx, int32_t done, int32_t total) {
     if (a->request.on_prefill) a->request.on_prefill(a->request.ctx, done, total);
 }
 
-/* The governor is told of a pause when it begins to be obeyed, and of its end. */
+/* The governor is told of a pause when it begins to be obeyed, and of its end. Closing ends it. */
 static bool is_paused(sereno_session *s, uint64_t now_ns) {
-    bool paused = atomic_load(&s->paused);
+    bool paused = atomic_load(&s->paused) && !atomic_load(&s->closing);
     sereno_governing governing = governed_governing(&s->governed);
     if (paused != s->was_paused && governing.step) {
         sereno_event event = {.kind = paused ? SERENO_EVENT_PAUSE : SERENO_EVENT_RESUME, .now_ns = now_ns};
@@ -245,10 +247,19 @@ static bool is_paused(sereno_session *s, uint64_t now_ns) {
     return paused;
 }
 
+/* One that was cancelled leaves at the end of the pass. */
+static bool someone_leaves(const sereno_session *s) {
+    for (int32_t i = 0; i < s->n_sequences; i++) {
+        const sereno_answer *a = s->conversations[i].answer;
+        if (a && sereno_cancel_requested(a->request.cancel)) return true;
+    }
+    return false;
+}
+
 /* A pause holds what is under way at its next boundary, unless this thread has something else to do. */
 static sereno_verdict observe(void *ctx, const sereno_boundary *b) {
     sereno_session *s = ctx;
-    if (s->has_thread && is_paused(s, b->now_ns) && !atomic_load(&s->closing)) {
+    if (s->has_thread && is_paused(s, b->now_ns) && !someone_leaves(s)) {
         return (sereno_verdict){SERENO_SLEEP, PAUSE_US};
     }
     if (s->observer) return s->observer(s->observer_ctx, b);
@@ -262,10 +273,11 @@ static int make_prompt(sereno_session *s, conversation *c, sereno_answer *a, ser
     c->n_before = c->history.n;
     /* Others had come before, or have failed. */
     if (a->is_turn && a->is_first != is_first) status = make_tokens(s, a, is_first, err);
-    if (a->is_turn && !status) status = copy_tokens(a->tokens.ids, (int32_t)a->tokens.n, &c->history, err);
-    const sereno_tokens *prompt = a->is_turn ? &c->history : &a->tokens;
-    r->prompt = prompt->ids;
-    r->n_prompt = (int32_t)prompt->n;
+    size_t n = a->tokens.n + (a->is_turn ? c->history.n : 0);
+    bool fits = n < (size_t)s->info.engine->n_ctx; /* else it is refused */
+    if (a->is_turn && fits && !status) status = copy_tokens(a->tokens.ids, (int32_t)a->tokens.n, &c->history, err);
+    r->prompt = a->is_turn && fits ? c->history.ids : a->tokens.ids;
+    r->n_prompt = (int32_t)n;
     return status;
 }
 
@@ -280,7 +292,7 @@ static void begin_request(sereno_session *s, sereno_answer *a) {
         s->observer = r.observer;
         s->observer_ctx = r.observer_ctx;
         if (!status && s->engines->user != s) status = generator_lose(s->generator, &failure);
-        s->engines->user = s;
+        if (!status) s->engines->user = s;
     }
     r.on_text = on_text;
     r.on_token = on_token;
@@ -317,9 +329,29 @@ static void end_requests(sereno_session *s) {
     }
 }
 
+/* Also those that wait, and while nothing else may run. */
+static void end_cancelled(sereno_session *s) {
+    generator_end_cancelled(s->generator);
+    end_requests(s);
+    for (sereno_answer **at = &s->waiting; *at;) {
+        sereno_answer *a = *at;
+        if (!sereno_cancel_requested(a->request.cancel)) {
+            at = &a->next;
+            continue;
+        }
+        *at = a->next;
+        atomic_fetch_sub(&s->n_queued, 1);
+        sereno_generation nothing = {.finish = SERENO_FINISH_CANCELLED};
+        s->stats.cancelled++;
+        publish(s, true);
+        answer_end(a, &nothing, SERENO_OK, NULL);
+    }
+}
+
 bool session_step(sereno_session *s) {
     const sereno_clock *clock = s->info.engine->clock ? s->info.engine->clock : sereno_clock_system();
     take_submitted(s);
+    end_cancelled(s);
     if (is_paused(s, sereno_now_ns(clock))) {
         publish(s, true);
         return false;
@@ -344,21 +376,15 @@ void session_cancel_all(sereno_session *s) {
     for (int32_t i = 0; i < s->n_sequences; i++) {
         if (s->conversations[i].answer) sereno_cancel_request(s->conversations[i].answer->request.cancel);
     }
-    while (generator_running(s->generator) > 0) {
-        generator_step(s->generator);
-        end_requests(s);
+    for (sereno_answer *a = s->waiting; a; a = a->next) {
+        sereno_cancel_request(a->request.cancel);
     }
-    for (sereno_answer *a = s->waiting, *next; a; a = next) {
-        next = a->next;
-        sereno_generation nothing = {.finish = SERENO_FINISH_CANCELLED};
-        s->stats.cancelled++;
-        answer_end(a, &nothing, SERENO_OK, NULL);
-    }
-    s->waiting = NULL;
+    end_cancelled(s);
 }
 
 int sereno_session_forget(sereno_session *s, sereno_error *err) {
     assert(generator_running(s->generator) == 0);
+    s->engines->user = NULL; /* what others believe that it holds is gone, too */
     for (int32_t i = 0; i < s->n_sequences; i++) {
         s->conversations[i].history.n = 0;
         atomic_store(&s->conversations[i].has_begun, false);

@@ -23,7 +23,7 @@ sereno_session_options sereno_session_defaults(void) {
 
 static int open_draft(sereno_session *s, sereno_error *err) {
     const sereno_session_options *o = &s->options;
-    const char *name = o->draft ? o->draft : "ngram";
+    const char *name = o->draft_engine ? "an engine" : o->draft ? o->draft : "ngram";
     s->draft = o->draft_engine;
     if (!o->draft_engine && strcmp(name, "none") != 0 && strcmp(name, "ngram") != 0) {
         const draft_model *draft;
@@ -41,7 +41,7 @@ static int open_draft(sereno_session *s, sereno_error *err) {
 static int open_generator(sereno_session *s, sereno_error *err) {
     sereno_speculation speculation = s->options.speculation;
     speculation.draft = s->draft;
-    bool plain = strcmp(s->draft_name, "none") == 0 && !s->draft;
+    bool plain = strcmp(s->draft_name, "none") == 0;
     return generator_open(s->engines->target, s->engines->tokenizer, plain ? NULL : &speculation, &s->generator, err);
 }
 
@@ -101,7 +101,7 @@ int session_open_parts(sereno_session *s, sereno_error *err) {
 }
 
 int session_close_parts(sereno_session *s, sereno_error *err) {
-    if (s->generator) session_cancel_all(s);
+    if (s->generator && s->conversations) session_cancel_all(s);
     generator_close(&s->generator);
     int status = governed_close(&s->governed, err);
     engines_close(&s->engines);
@@ -122,13 +122,15 @@ int session_close_parts(sereno_session *s, sereno_error *err) {
 static void *own(void *ctx) {
     sereno_session *s = ctx;
     const sereno_engine_options *e = &s->options.engine_options;
-    if (!e->keep_owner) thread_take_class(e->sched); /* loading is background work, too */
+    bool is_class = e->sched >= SERENO_SCHED_IDLE && e->sched <= SERENO_SCHED_NORMAL; /* else opening says so */
+    if (!e->keep_owner && is_class) thread_take_class(e->sched); /* loading is background work, too */
     s->status = session_open_parts(s, &s->failure);
     bool is_open = s->status == SERENO_OK;
     atomic_store(&s->opened, 1);
     futex_wake(&s->opened);
-    while (is_open && !atomic_load(&s->closing)) {
-        uint32_t bell = atomic_load(&s->bell);
+    while (is_open) {
+        uint32_t bell = atomic_load(&s->bell); /* before it is looked whether there is something to do */
+        if (atomic_load(&s->closing)) break;
         if (!session_step(s)) futex_wait(&s->bell, bell, FUTEX_FOREVER);
     }
     if (!is_open) {
@@ -155,7 +157,7 @@ static int start(sereno_session *s, sereno_error *err) {
 
 int sereno_session_open(const sereno_session_options *options, sereno_session **out, sereno_error *err) {
     *out = NULL;
-    if (options->engine_of && !options->on_caller) {
+    if (options->engine_of && (!options->on_caller || options->engine_of->has_thread)) {
         return err_set(err, SERENO_ERR_INVALID, "a session that shares an engine runs on its owner (on_caller)");
     }
     sereno_session *s = calloc(1, sizeof *s);
@@ -178,7 +180,6 @@ int sereno_session_close(sereno_session **session, sereno_error *err) {
     int status;
     if (s->has_thread) {
         atomic_store(&s->closing, 1);
-        session_ring(s);
         sereno_session_interrupt(s);
         atomic_store(&s->closing, 2);
         futex_wake(&s->closing);
@@ -198,6 +199,7 @@ const sereno_session_info *sereno_session_describe(const sereno_session *s) {
 }
 
 sereno_engine *sereno_session_engine(sereno_session *s) {
+    s->engines->user = NULL; /* whatever it is used for, its KV cache is not known any more */
     return s->engines->target;
 }
 

@@ -47,9 +47,12 @@ int generator_open(sereno_engine *engine, const sereno_tokenizer *tokenizer, con
                        "an engine cannot draft for itself; sereno_engine_open_self_draft makes "
                        "one that can");
     }
+    int32_t n_sequences = engine->ops->info(engine)->n_sequences;
+    int status = err_check_range("the number of sequences", n_sequences, 1, SERENO_SEQUENCES_MAX, err);
+    if (status) return status;
     generator *g = calloc(1, sizeof *g);
     if (!g) return err_no_memory(err, "a generator", sizeof *g);
-    int status = elastic_open(&g->elastic, engine, tokenizer, speculation ? speculation : &plain, err);
+    status = elastic_open(&g->elastic, engine, tokenizer, speculation ? speculation : &plain, err);
     if (status) generator_close(&g);
     *out = g;
     return status;
@@ -315,7 +318,7 @@ int generator_end(const generator *g, int32_t sequence, sereno_error *err) {
 
 /* ---- Steps ---- */
 
-static void end_cancelled(generator *g) {
+void generator_end_cancelled(generator *g) {
     for (int32_t i = 0; i < SERENO_SEQUENCES_MAX; i++) {
         bool runs = generator_runs(g, i);
         if (runs && sereno_cancel_requested(g->of[i]->sequence.cancel)) end(g, g->of[i], SERENO_ERR_ABANDONED, NULL);
@@ -358,7 +361,7 @@ static void step_answers(generator *g) {
 }
 
 void generator_step(generator *g) {
-    end_cancelled(g);
+    generator_end_cancelled(g);
     generating *reads = next_in_order(g, false, 0), *answers = next_in_order(g, true, 0);
     bool reads_now = reads && (g->decoded || !answers);
     g->decoded = !reads_now;

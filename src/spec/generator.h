@@ -34,14 +34,18 @@ int generator_check(const generator *g, const sereno_request *request, sereno_er
 
 /*
  * Begins a request (its `prompt`; text and messages are not looked at) in its sequence, in which none is under way.
- * What it borrows and *out stay until it has ended. Errors of generator_check; SERENO_ERR_CONTEXT_FULL: the prompt
- * leaves no room for a token (both numbers are named; nothing is cut). On failure it has ended, and *out is empty.
+ * What it borrows and *out stay until it has ended; what observes and governs, until none is under way. Errors of
+ * generator_check; SERENO_ERR_CONTEXT_FULL: the prompt leaves no room for a token (both numbers are named; nothing is
+ * cut). On failure it has ended, and *out is empty.
  */
 int generator_begin(generator *g, const sereno_request *request, sereno_generation *out, sereno_error *err);
 
 /* Whether a request is under way in a sequence; how many are. */
 bool generator_runs(const generator *g, int32_t sequence);
 int32_t generator_running(const generator *g);
+
+/* Ends those that were cancelled; a step begins with it. */
+void generator_end_cancelled(generator *g);
 
 /*
  * Goes on with all that are under way, of which there is one at least, by a pass: of one prompt, or of all answers.

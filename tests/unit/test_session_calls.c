@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "scripted_engine.h"
 #include "session_fixture.h"
 #include "session_parts.h"
 #include "support.h"
@@ -83,35 +84,111 @@ static sereno_verdict stop_there(void *ctx, const sereno_boundary *b) {
     return (sereno_verdict){.action = SERENO_CONTINUE};
 }
 
-/* On a thread of its own it stops in the middle of a pass, and what is asked to end ends all the same. */
+typedef enum way_out { RESUMED, CANCELLED, CLOSED, WAYS_OUT } way_out;
+
+/* On a thread of its own it stops in the middle of a pass, whoever governs, and what is asked to end ends all the same.
+ */
 static void test_a_pause_within_a_pass(void **state) {
     (void)state;
     sereno_model *model = open_random_model("tiny", "q4_0");
-    sereno_session_options o = plain_session_options(model);
-    o.on_caller = false;
-    stopper p = {.session = open_session(&o)};
-    for (int resumes = 0; resumes < 2; resumes++) {
-        p.at = 7;
-        atomic_store(&p.n, 0);
+    for (int i = 0; i < 2 * WAYS_OUT; i++) {
+        way_out way = (way_out)(i % WAYS_OUT);
+        sereno_session_options o = plain_session_options(model);
+        o.on_caller = false;
+        if (i >= WAYS_OUT) o.governor = sereno_governor_defaults(SERENO_POLICY_BALANCED);
+        stopper p = {.session = open_session(&o), .at = 7};
         sereno_request request = turn_of("the sea", 20);
         request.observer = stop_there;
         request.observer_ctx = &p;
         sereno_answer *a = submit(p.session, &request);
         while (atomic_load(&p.n) < p.at) sched_yield();
-        for (int i = 0; i < 100; i++) {
+        for (int k = 0; k < 100; k++) {
             sched_yield();
         }
         assert_int_equal(atomic_load(&p.n), p.at);
+        sereno_session_stats stats;
+        sereno_session_read(p.session, &stats);
+        assert_true(stats.paused);
+        if (way == RESUMED) sereno_session_resume(p.session);
+        if (way == CANCELLED) sereno_answer_cancel(a);
+        if (way == CLOSED) assert_ok(sereno_session_close(&p.session, err));
         const sereno_generation *g;
-        if (resumes) sereno_session_resume(p.session);
-        else sereno_answer_cancel(a);
         assert_ok(sereno_answer_wait(a, &g, err));
-        assert_int_equal(g->finish, resumes ? SERENO_FINISH_LENGTH : SERENO_FINISH_CANCELLED);
-        if (!resumes) assert_int_equal(atomic_load(&p.n), p.at);
+        assert_int_equal(g->finish, way == RESUMED ? SERENO_FINISH_LENGTH : SERENO_FINISH_CANCELLED);
+        if (way == CANCELLED) assert_int_equal(atomic_load(&p.n), p.at);
         sereno_answer_close(&a);
-        sereno_session_resume(p.session);
+        assert_ok(sereno_session_close(&p.session, err));
     }
+    sereno_model_close(&model);
+}
+
+/* One of two that are held in a pass leaves when it is cancelled, and the other stays held. */
+static void test_one_leaves_a_pause(void **state) {
+    (void)state;
+    sereno_model *model = open_random_model("tiny", "q4_0");
+    sereno_session_options o = plain_session_options(model);
+    o.on_caller = false;
+    o.engine_options.n_sequences = 2;
+    stopper p = {.session = open_session(&o), .at = 100}; /* both answer by then */
+    sereno_request request = turn_of("the sea", 60);
+    request.observer = stop_there;
+    request.observer_ctx = &p;
+    sereno_answer *stays = submit(p.session, &request);
+    request.sequence = 1;
+    sereno_answer *leaves = submit(p.session, &request);
+    while (atomic_load(&p.n) < p.at) sched_yield();
+    const sereno_generation *g;
+    sereno_answer_cancel(leaves);
+    assert_ok(sereno_answer_wait(leaves, &g, err));
+    assert_int_equal(g->finish, SERENO_FINISH_CANCELLED);
+    assert_false(answer_has_ended(stays));
+    sereno_session_resume(p.session);
+    assert_ok(sereno_answer_wait(stays, &g, err));
+    assert_int_equal(g->tokens.n, 60);
+    sereno_answer_close(&stays);
+    sereno_answer_close(&leaves);
     assert_ok(sereno_session_close(&p.session, err));
+    sereno_model_close(&model);
+}
+
+/* What has not begun, or is paused between passes, ends at once: by its own flag or by one that was given. */
+static void test_cancelling_what_does_not_run(void **state) {
+    (void)state;
+    sereno_model *model = open_random_model("tiny", "q4_0");
+    for (int own = 0; own < 2; own++) {
+        sereno_session_options o = plain_session_options(model);
+        o.on_caller = !own;
+        sereno_session *s = open_session(&o);
+        sereno_cancel flag = {0};
+        sereno_request request = turn_of("the sea", 20);
+        sereno_session_pause(s);
+        sereno_answer *first = submit(s, &request), *behind = submit(s, &request);
+        request.cancel = &flag;
+        sereno_answer *flagged = submit(s, &request);
+        const sereno_generation *g;
+        sereno_answer_cancel(behind);
+        assert_ok(sereno_answer_wait(behind, &g, err));
+        assert_int_equal(g->finish, SERENO_FINISH_CANCELLED);
+        sereno_cancel_request(&flag);
+        sereno_session_interrupt(s);
+        assert_ok(sereno_answer_wait(flagged, &g, err));
+        assert_int_equal(g->finish, SERENO_FINISH_CANCELLED);
+        assert_false(answer_has_ended(first));
+        sereno_session_stats stats;
+        sereno_session_read(s, &stats);
+        assert_int_equal(stats.waiting, 1);
+        assert_int_equal(stats.cancelled, 2);
+        sereno_cancel_reset(&flag); /* it may be for another request by now */
+        sereno_answer_cancel(flagged);
+        assert_false(sereno_cancel_requested(&flag));
+        sereno_session_resume(s);
+        assert_ok(sereno_answer_wait(first, &g, err));
+        assert_int_equal(g->tokens.n, 20);
+        sereno_answer_close(&first);
+        sereno_answer_close(&behind);
+        sereno_answer_close(&flagged);
+        assert_ok(sereno_session_close(&s, err));
+    }
     sereno_model_close(&model);
 }
 
@@ -523,11 +600,17 @@ static void test_requests_that_are_refused(void **state) {
 static void test_sessions_that_cannot_be_opened(void **state) {
     (void)state;
     sereno_model *model = open_random_model("tiny", "q4_0");
-    sereno_session_options o = plain_session_options(model), bad[6];
+    sereno_session_options o = plain_session_options(model), bad[8];
     sereno_session *base = open_session(&o);
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 8; i++) {
         bad[i] = o;
     }
+    o.on_caller = false;
+    sereno_session *threaded = open_session(&o);
+    uint64_t now_ns = 0;
+    const sereno_clock clock = scripted_clock(&now_ns);
+    scripted_engine wide = scripted_engine_of(&clock, 1000, 0);
+    wide.info.n_sequences = SERENO_SEQUENCES_MAX + 1;
     bad[0].draft = "self:layers=99";
     bad[1].draft = "/nowhere.gguf";
     bad[2].engine_options.n_ctx = 1 << 30;
@@ -535,9 +618,12 @@ static void test_sessions_that_cannot_be_opened(void **state) {
     bad[3].on_caller = false;
     bad[4].engine = sereno_session_engine(base); /* without a tokenizer */
     bad[5].trace_path = "/nowhere/trace.json";
-    const int wanted[] = {SERENO_ERR_INVALID, SERENO_ERR_IO,      SERENO_ERR_INVALID,
-                          SERENO_ERR_INVALID, SERENO_ERR_INVALID, SERENO_ERR_IO};
-    for (int i = 0; i < 6; i++) {
+    bad[6].engine_of = threaded;
+    bad[7].engine = &wide.base;
+    bad[7].tokenizer = sereno_model_tokenizer(model);
+    const int wanted[] = {SERENO_ERR_INVALID, SERENO_ERR_IO, SERENO_ERR_INVALID, SERENO_ERR_INVALID,
+                          SERENO_ERR_INVALID, SERENO_ERR_IO, SERENO_ERR_INVALID, SERENO_ERR_INVALID};
+    for (int i = 0; i < 8; i++) {
         for (int own = 0; own < (i < 3 ? 2 : 1); own++) {
             sereno_session *s = (sereno_session *)1;
             sereno_error error = {0};
@@ -547,6 +633,7 @@ static void test_sessions_that_cannot_be_opened(void **state) {
             assert_null(s);
         }
     }
+    assert_ok(sereno_session_close(&threaded, err));
     assert_ok(sereno_session_close(&base, err));
     assert_ok(sereno_session_close(&base, err)); /* NULL is fine */
     sereno_model_close(&model);
@@ -556,6 +643,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_pause_between_passes),
         cmocka_unit_test(test_a_pause_within_a_pass),
+        cmocka_unit_test(test_one_leaves_a_pause),
+        cmocka_unit_test(test_cancelling_what_does_not_run),
         cmocka_unit_test(test_a_failed_turn),
         cmocka_unit_test(test_closing_what_is_under_way),
         cmocka_unit_test(test_text_at_the_end),
