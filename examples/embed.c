@@ -14,10 +14,8 @@ int main(int argc, char **argv) {
     if (argc != 3) return fprintf(stderr, "usage: embed MODEL QUESTION\n"), 2;
     sereno_session_options options = sereno_session_defaults();
     options.model_path = argv[1];
-    const sereno_request request = {.text = argv[2],
-                                    .text_size = strlen(argv[2]),
-                                    .max_tokens = 200,
-                                    .sampler = sereno_sampler_defaults()};
+    const sereno_request request = {
+        .text = argv[2], .text_size = strlen(argv[2]), .max_tokens = 200, .sampler = sereno_sampler_defaults()};
     int status = sereno_session_open(&options, &session, &err);
     if (!status) status = sereno_session_submit(session, &request, &answer, &err);
     while (!status && sereno_answer_next(answer, &piece)) {

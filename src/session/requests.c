@@ -71,10 +71,10 @@ int sereno_session_submit(sereno_session *s, const sereno_request *r, sereno_ans
         return status;
     }
     atomic_store(&s->conversations[r->sequence].has_begun, true);
-    a->next = atomic_load(&s->submitted);
-    while (!atomic_compare_exchange_weak(&s->submitted, &a->next, a)) {}
     a->has_owner = s->has_thread;
     *out = a;
+    a->next = atomic_load(&s->submitted);
+    while (!atomic_compare_exchange_weak(&s->submitted, &a->next, a)) {}
     session_ring(s);
     return SERENO_OK;
 }
