@@ -474,6 +474,12 @@ static void expect_same_text(sereno_engine *e, sereno_engine *alone, rng *r, int
     }
 }
 
+#ifdef SERENO_SLOW_BUILD
+enum { COPIES = 8, ROUNDS = 3 }; /* a sanitizer sees as much in fewer */
+#else
+enum { COPIES = 40, ROUNDS = 30 };
+#endif
+
 /* Pieces of random lengths, while the sequence that they are of goes on and back. */
 static void copy_in_pieces(sereno_engine *e, rng *r, int32_t to, int32_t from, const int32_t *text, int32_t end) {
     while (length(e, to) < end) {
@@ -493,7 +499,7 @@ static void test_a_copy_is_as_good_as_running(void **state) {
     static const char *const isas[] = {NULL, "portable"};
     rng r = {test_seed()};
     sereno_model *model = open_random_model("tiny", "q4_0");
-    for (int i = 0; i < 2 * 20; i++) {
+    for (int i = 0; i < COPIES; i++) {
         sereno_engine *e = open_engine(model, 2, isas[i % 2], COPY_CTX, COPY_SEQUENCES);
         sereno_engine *alone = open_engine(model, 1, isas[i % 2], COPY_CTX, 1);
         int32_t text[COPY_CTX], branch[COPY_CTX], other[COPY_CTX];
@@ -530,7 +536,7 @@ static void test_a_copy_is_exact(void **state) {
     assert_ok(kv_open(&kv, &shape, CTX, COPY_SEQUENCES, err));
     uint16_t *halves = (uint16_t *)(void *)kv.storage.data, *before = malloc(kv.storage.size);
     assert_non_null(before);
-    for (int round = 0; round < 30; round++) {
+    for (int round = 0; round < ROUNDS; round++) {
         int32_t to = (int32_t)rng_below(&r, COPY_SEQUENCES), from = (to + 1) % COPY_SEQUENCES;
         int32_t end = (int32_t)rng_below(&r, CTX + 1), first = (int32_t)rng_below(&r, (uint32_t)end + 1);
         for (size_t i = 0; i < kv.storage.size / sizeof *halves; i++) {
