@@ -28,6 +28,7 @@ ALLOWED = {
     "session": {"base", "platform", "spec", "sense"},
     "server": {"base", "session"},
     "foreground": {"base", "platform"},
+    "judge": {"base", "platform", "spec", "session", "foreground"},
     "sim": {"base"},
 }
 ALLOWED["bench"] = set(ALLOWED) - {"server"}

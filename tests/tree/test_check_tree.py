@@ -85,15 +85,18 @@ class Rooms(CheckTest):
         self.include("compute", '"clock.h"')
         self.include("sense", '"clock.h"')
         self.include("bench", '"gguf.h"')
+        self.include("bench", '"corun.h"', **{"src/judge/corun.h": header("corun")})
         self.include("govern", '"text.h"')
         self.include("spec", '"governor.h"', **{"src/govern/governor.h": header("governor")})
 
     def test_forbidden(self):
-        for room in ("base", "platform", "compute", "spec", "govern", "sense", "foreground", "session", "server",
-                     "sim"):
+        for room in ("base", "platform", "compute", "spec", "govern", "sense", "foreground", "session", "judge",
+                     "server", "sim"):
             self.include(room, '"gguf.h"', f"{room} may not include \"gguf.h\", which belongs to model")
         self.include("model", '"clock.h"', "belongs to platform")
         self.include("base", '"clock.h"', "belongs to platform")
+        self.include("judge", '"kernels_bench.h"', "belongs to bench",
+                     **{"src/bench/kernels_bench.h": header("kernels_bench")})
         self.include("bench", '"http.h"', "belongs to server", **{"src/server/http.h": header("http")})
         self.include("govern", '"gguf.h"', "belongs to model")
 

@@ -2,8 +2,8 @@
  * A client of another runtime: any server that speaks OpenAI's chat completions with streaming. The transport is
  * libcurl, the parser of the stream sse.h. Thread: one at a time.
  */
-#ifndef BENCH_PEER_CLIENT_H
-#define BENCH_PEER_CLIENT_H
+#ifndef JUDGE_PEER_CLIENT_H
+#define JUDGE_PEER_CLIENT_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

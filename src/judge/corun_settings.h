@@ -1,7 +1,7 @@
 /* What is asked of the LLM in a co-running bench, and all that runs must have in common to be counted together.
  * Thread: any. */
-#ifndef BENCH_CORUN_SETTINGS_H
-#define BENCH_CORUN_SETTINGS_H
+#ifndef JUDGE_CORUN_SETTINGS_H
+#define JUDGE_CORUN_SETTINGS_H
 
 #include "corun_foregrounds.h"
 #include "corun_places.h"

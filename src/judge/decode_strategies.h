@@ -1,6 +1,6 @@
 /* Strategies of benches as text: NAME[:KEY=VALUE...], separated by commas; and synthetic acceptance. Thread: any. */
-#ifndef BENCH_DECODE_STRATEGIES_H
-#define BENCH_DECODE_STRATEGIES_H
+#ifndef JUDGE_DECODE_STRATEGIES_H
+#define JUDGE_DECODE_STRATEGIES_H
 
 #include "sereno/session.h"
 #include "synthetic.h"

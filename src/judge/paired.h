@@ -1,6 +1,6 @@
 /* Statistics that benches of whole generations report. Thread: any. */
-#ifndef BENCH_PAIRED_H
-#define BENCH_PAIRED_H
+#ifndef JUDGE_PAIRED_H
+#define JUDGE_PAIRED_H
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 /* What a co-running bench reports: cells, ratios and how noisy the machine was, as JSON and as tables. */
-#ifndef BENCH_CORUN_REPORT_H
-#define BENCH_CORUN_REPORT_H
+#ifndef JUDGE_CORUN_REPORT_H
+#define JUDGE_CORUN_REPORT_H
 
 #include <jansson.h>
 

@@ -4,8 +4,8 @@
  *
  * Source: SERENO (OSDI 2026), the baselines Freq-Limit and Chunk-Sleep.
  */
-#ifndef BENCH_PACING_H
-#define BENCH_PACING_H
+#ifndef JUDGE_PACING_H
+#define JUDGE_PACING_H
 
 #include "sereno/engine.h"
 

@@ -1,6 +1,6 @@
 /* Prompts of a bench, wrapped as chats where the model has a template. Thread: the main one, which a signal finds. */
-#ifndef BENCH_PROMPTS_H
-#define BENCH_PROMPTS_H
+#ifndef JUDGE_PROMPTS_H
+#define JUDGE_PROMPTS_H
 
 #include <stdbool.h>
 

@@ -2,8 +2,8 @@
  * The foreground of a co-running bench: `sereno foreground` in a session of its own, and the frames that it writes.
  * What it does wrong is an error of the run. Thread: one, of a process without other threads.
  */
-#ifndef BENCH_FOREGROUND_CHILD_H
-#define BENCH_FOREGROUND_CHILD_H
+#ifndef JUDGE_FOREGROUND_CHILD_H
+#define JUDGE_FOREGROUND_CHILD_H
 
 #include "frame_record.h"
 #include "process.h"

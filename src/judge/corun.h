@@ -4,8 +4,8 @@
  * processes in sessions of their own. A run in which either fails ends with an error of its own; the bench goes on.
  * Thread: one, of a process without other threads.
  */
-#ifndef BENCH_CORUN_H
-#define BENCH_CORUN_H
+#ifndef JUDGE_CORUN_H
+#define JUDGE_CORUN_H
 
 #include "background.h"
 #include "bench_watch.h"

@@ -6,8 +6,8 @@
  * every process anew: a calibration kept from another day would be a setting that no one sees. Thread: the engine's
  * owner.
  */
-#ifndef BENCH_CORUN_SESSIONS_H
-#define BENCH_CORUN_SESSIONS_H
+#ifndef JUDGE_CORUN_SESSIONS_H
+#define JUDGE_CORUN_SESSIONS_H
 
 #include "background.h"
 #include "corun_strategies.h"

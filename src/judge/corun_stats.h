@@ -2,8 +2,8 @@
  * Cells and ratios of a co-running bench, computed from its runs. A run counts unless it failed; of a repeat at most
  * one does. Thread: any.
  */
-#ifndef BENCH_CORUN_STATS_H
-#define BENCH_CORUN_STATS_H
+#ifndef JUDGE_CORUN_STATS_H
+#define JUDGE_CORUN_STATS_H
 
 #include "bootstrap.h"
 #include "corun_run.h"

@@ -1,6 +1,6 @@
 /* Strategies of a co-running bench: what runs beside the foreground, and how it holds back. Thread: any. */
-#ifndef BENCH_CORUN_STRATEGY_H
-#define BENCH_CORUN_STRATEGY_H
+#ifndef JUDGE_CORUN_STRATEGY_H
+#define JUDGE_CORUN_STRATEGY_H
 
 #include <stdbool.h>
 

@@ -8,8 +8,8 @@
  * Whatever becomes of such a process (it crashes, hangs, or says nonsense) is an error of the run under way; the next
  * run starts it anew. Thread: one, of a process without other threads.
  */
-#ifndef BENCH_BACKGROUND_H
-#define BENCH_BACKGROUND_H
+#ifndef JUDGE_BACKGROUND_H
+#define JUDGE_BACKGROUND_H
 
 #include "corun_load.h"
 #include "corun_strategy.h"

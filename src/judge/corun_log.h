@@ -3,8 +3,8 @@
  * with the same settings goes on where it ended; a line that was cut short (the machine went down while it was written)
  * is dropped and overwritten. Thread: one at a time, and one process at a time.
  */
-#ifndef BENCH_CORUN_LOG_H
-#define BENCH_CORUN_LOG_H
+#ifndef JUDGE_CORUN_LOG_H
+#define JUDGE_CORUN_LOG_H
 
 #include <jansson.h>
 

@@ -1,7 +1,7 @@
 /* Strategies of bench corun as text: NAME[:KEY=VALUE...], separated by commas. Names are rows of corun_kinds. Thread:
  * any. */
-#ifndef BENCH_CORUN_STRATEGIES_H
-#define BENCH_CORUN_STRATEGIES_H
+#ifndef JUDGE_CORUN_STRATEGIES_H
+#define JUDGE_CORUN_STRATEGIES_H
 
 #include "corun_strategy.h"
 #include "decode_strategies.h"

@@ -1,6 +1,6 @@
 /* Where foreground and LLM of a co-running bench run. Thread: any. */
-#ifndef BENCH_CORUN_PLACES_H
-#define BENCH_CORUN_PLACES_H
+#ifndef JUDGE_CORUN_PLACES_H
+#define JUDGE_CORUN_PLACES_H
 
 #include "corun_strategy.h"
 #include "sereno/error.h"

@@ -1,6 +1,6 @@
 /* The foregrounds of a co-running bench, found by their names. Thread: any. */
-#ifndef BENCH_CORUN_FOREGROUNDS_H
-#define BENCH_CORUN_FOREGROUNDS_H
+#ifndef JUDGE_CORUN_FOREGROUNDS_H
+#define JUDGE_CORUN_FOREGROUNDS_H
 
 #include <jansson.h>
 

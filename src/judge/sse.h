@@ -3,8 +3,8 @@
  * "Parsing an event stream" and "Interpreting an event stream"; event names, ids and retry times are ignored.
  * Thread: one at a time.
  */
-#ifndef BENCH_SSE_H
-#define BENCH_SSE_H
+#ifndef JUDGE_SSE_H
+#define JUDGE_SSE_H
 
 #include <stdbool.h>
 

@@ -1,6 +1,6 @@
 /* Values of results as JSON. Each is the caller's; NULL: no memory. Thread: any. */
-#ifndef BENCH_JSON_VALUES_H
-#define BENCH_JSON_VALUES_H
+#ifndef JUDGE_JSON_VALUES_H
+#define JUDGE_JSON_VALUES_H
 
 #include <jansson.h>
 #include <stddef.h>

@@ -3,8 +3,8 @@
  * engine or by another server; or a core that only computes. Counts what happens within a window of time.
  * Thread: the engine's owner.
  */
-#ifndef BENCH_CORUN_LOAD_H
-#define BENCH_CORUN_LOAD_H
+#ifndef JUDGE_CORUN_LOAD_H
+#define JUDGE_CORUN_LOAD_H
 
 #include "corun_run.h"
 #include "corun_strategy.h"

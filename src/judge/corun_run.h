@@ -2,8 +2,8 @@
  * What one run of a strategy beside a foreground gave, and lists of them: the raw material from which cells and ratios
  * are computed, and which is kept in a log so that a bench can be resumed. Thread: one at a time.
  */
-#ifndef BENCH_CORUN_RUN_H
-#define BENCH_CORUN_RUN_H
+#ifndef JUDGE_CORUN_RUN_H
+#define JUDGE_CORUN_RUN_H
 
 #include <stdbool.h>
 #include <stdint.h>

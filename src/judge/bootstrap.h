@@ -22,8 +22,8 @@
  *
  * Deterministic for a seed. Thread: any.
  */
-#ifndef BENCH_BOOTSTRAP_H
-#define BENCH_BOOTSTRAP_H
+#ifndef JUDGE_BOOTSTRAP_H
+#define JUDGE_BOOTSTRAP_H
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 /* How whoever started a bench follows it and ends it early. All zero: nobody does. */
-#ifndef BENCH_WATCH_H
-#define BENCH_WATCH_H
+#ifndef JUDGE_BENCH_WATCH_H
+#define JUDGE_BENCH_WATCH_H
 
 #include <stdbool.h>
 #include <stddef.h>
