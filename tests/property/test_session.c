@@ -15,6 +15,11 @@
 #include "support.h"
 #include "thread.h"
 
+#ifdef SERENO_SLOW_BUILD
+enum { SLOW = 1 };
+#else
+enum { SLOW = 0 };
+#endif
 enum { CONTEXT = 192, SEQUENCES = 3, TURNS_MAX = 6, TEXT_MAX = 64, STOP_MAX = 4, PROMPT_MAX = 40 };
 
 static const char *const drafts[] = {"none", "ngram", "self:int4", "self:layers=1"};
@@ -409,7 +414,7 @@ static void test_many_threads_ask(void **state) {
 }
 
 int main(int argc, char **argv) {
-    int few = 10, many = 100;
+    int few = SLOW ? 3 : 10, many = 100;
     bool all = argc > 1 && strcmp(argv[1], "many") == 0;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(test_any_mix_is_each_alone, &few),

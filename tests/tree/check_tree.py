@@ -23,12 +23,12 @@ ALLOWED = {
     "compute": {"base", "platform"},
     "engine": {"base", "model", "compute"},
     "govern": {"base"},
-    "spec": {"base", "govern"},
+    "speculation": {"base", "govern"},
     "sense": {"base", "platform"},
-    "session": {"base", "platform", "spec", "sense"},
+    "session": {"base", "platform", "speculation", "sense"},
     "server": {"base", "session"},
     "foreground": {"base", "platform"},
-    "judge": {"base", "platform", "spec", "session", "foreground"},
+    "judge": {"base", "platform", "speculation", "session", "foreground"},
     "sim": {"base"},
 }
 ALLOWED["bench"] = set(ALLOWED) - {"server"}

@@ -87,10 +87,10 @@ class Rooms(CheckTest):
         self.include("bench", '"gguf.h"')
         self.include("bench", '"corun.h"', **{"src/judge/corun.h": header("corun")})
         self.include("govern", '"text.h"')
-        self.include("spec", '"governor.h"', **{"src/govern/governor.h": header("governor")})
+        self.include("speculation", '"governor.h"', **{"src/govern/governor.h": header("governor")})
 
     def test_forbidden(self):
-        for room in ("base", "platform", "compute", "spec", "govern", "sense", "foreground", "session", "judge",
+        for room in ("base", "platform", "compute", "speculation", "govern", "sense", "foreground", "session", "judge",
                      "server", "sim"):
             self.include(room, '"gguf.h"', f"{room} may not include \"gguf.h\", which belongs to model")
         self.include("model", '"clock.h"', "belongs to platform")

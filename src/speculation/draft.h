@@ -4,8 +4,8 @@
  * Guarantee: an abandoned pass leaves the draft where it was before that pass; what it had computed stays. Whatever it
  * has computed beyond the committed tokens is used again as far as it turns out right.
  */
-#ifndef SPEC_DRAFT_H
-#define SPEC_DRAFT_H
+#ifndef SPECULATION_DRAFT_H
+#define SPECULATION_DRAFT_H
 
 #include "sereno/engine.h"
 #include "sereno/text.h"

@@ -14,8 +14,8 @@
  * by the draft's lead of its first choice over the second (for those drafted: noise and target being equal, a wide lead
  * is what the target's small deviation cannot exchange). No clock, no allocation. Thread: the owner's.
  */
-#ifndef SPEC_PLANNER_H
-#define SPEC_PLANNER_H
+#ifndef SPECULATION_PLANNER_H
+#define SPECULATION_PLANNER_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -4,8 +4,8 @@
  * Guarantee: what is released never contains a stop string, nor the beginning of one that later text
  * completes. Thread: the owner's.
  */
-#ifndef SPEC_STOP_H
-#define SPEC_STOP_H
+#ifndef SPECULATION_STOP_H
+#define SPECULATION_STOP_H
 
 #include <stdbool.h>
 #include <stddef.h>

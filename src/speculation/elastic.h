@@ -8,8 +8,8 @@
  *
  * Thread: the engine's owner.
  */
-#ifndef SPEC_ELASTIC_H
-#define SPEC_ELASTIC_H
+#ifndef SPECULATION_ELASTIC_H
+#define SPECULATION_ELASTIC_H
 
 #include "draft.h"
 #include "ngram.h"

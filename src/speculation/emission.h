@@ -2,8 +2,8 @@
  * What comes out of a request while it is under way: its tokens, their text as it becomes certain, stop strings, and
  * when each came. Thread: the owner's.
  */
-#ifndef SPEC_EMISSION_H
-#define SPEC_EMISSION_H
+#ifndef SPECULATION_EMISSION_H
+#define SPECULATION_EMISSION_H
 
 #include "histogram.h"
 #include "sereno/request.h"

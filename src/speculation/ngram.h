@@ -17,8 +17,8 @@
  *
  * Thread: the owner's. Nothing here knows the vocabulary: tokens are any numbers.
  */
-#ifndef SPEC_NGRAM_H
-#define SPEC_NGRAM_H
+#ifndef SPECULATION_NGRAM_H
+#define SPECULATION_NGRAM_H
 
 #include <stdbool.h>
 #include <stdint.h>

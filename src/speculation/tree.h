@@ -5,8 +5,8 @@
  * Guarantee: the children of a node differ, a parent stands before its children, and a candidate's probability is at
  * most its parent's, so that taking candidates by falling probability never takes one without its ancestors.
  */
-#ifndef SPEC_TREE_H
-#define SPEC_TREE_H
+#ifndef SPECULATION_TREE_H
+#define SPECULATION_TREE_H
 
 #include <stdbool.h>
 #include <stdint.h>

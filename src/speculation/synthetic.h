@@ -2,8 +2,8 @@
  * Synthetic acceptance, for benches alone: candidates are accepted at given rates whatever the model says, so that a
  * target and a draft of any size can stand for a pair that agrees so often. The text is then nonsense.
  */
-#ifndef SPEC_SYNTHETIC_H
-#define SPEC_SYNTHETIC_H
+#ifndef SPECULATION_SYNTHETIC_H
+#define SPECULATION_SYNTHETIC_H
 
 #include <stdbool.h>
 #include <stdint.h>

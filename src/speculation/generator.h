@@ -8,8 +8,8 @@
  * Thread: the engine's owner. Cancelling may be requested from any thread or signal handler; to end a sleep too, call
  * the engine's interrupt afterwards.
  */
-#ifndef SPEC_GENERATOR_H
-#define SPEC_GENERATOR_H
+#ifndef SPECULATION_GENERATOR_H
+#define SPECULATION_GENERATOR_H
 
 #include "sereno/request.h"
 #include "sereno/tokenizer.h"
