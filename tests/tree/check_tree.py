@@ -364,7 +364,7 @@ def check_wrong_include_fails(tree, build):
                 if other != room and other in ALLOWED[room]:
                     continue
                 good, said = compiles_with(tree, room, commands[room], header, scratch)
-                missing = header in said and ("No such file" in said or "not found" in said)
+                missing = f" {header}: No such file" in said or f"'{header}' file not found" in said
                 if other == room and not good:
                     yield Violation(file, 1, f"does not compile in its own room: {first_line(said)}")
                 elif other != room and good:
