@@ -47,7 +47,8 @@ static int take_prompt(sereno_session *s, sereno_answer *a, const sereno_request
     return make_tokens(s, a, !atomic_load(&s->conversations[r->sequence].has_begun), err);
 }
 
-void session_ring(sereno_session *s) {
+/* Wakes the owner, if it waits for something to do. Async-signal-safe. */
+static void ring(sereno_session *s) {
     atomic_fetch_add(&s->bell, 1);
     futex_wake(&s->bell);
 }
@@ -75,13 +76,13 @@ int sereno_session_submit(sereno_session *s, const sereno_request *r, sereno_ans
     *out = a;
     a->next = atomic_load(&s->submitted);
     while (!atomic_compare_exchange_weak(&s->submitted, &a->next, a)) {}
-    session_ring(s);
+    ring(s);
     return SERENO_OK;
 }
 
 void sereno_session_interrupt(sereno_session *s) {
     sereno_engine *target = s->engines->target, *given = s->options.draft_engine;
-    session_ring(s);
+    ring(s);
     target->ops->interrupt(target);
     if (given) given->ops->interrupt(given); /* it may have threads of its own */
 }
@@ -111,7 +112,7 @@ static void go_on(sereno_answer *a) {
     }
     sereno_session *s = a->session;
     uint32_t bell = atomic_load(&s->bell);
-    if (!session_step(s) && !answer_has_ended(a)) futex_wait(&s->bell, bell, FUTEX_FOREVER);
+    if (!sereno_session_step(s) && !answer_has_ended(a)) futex_wait(&s->bell, bell, FUTEX_FOREVER);
 }
 
 bool sereno_answer_next(sereno_answer *a, sereno_piece *out) {
@@ -348,7 +349,7 @@ static void end_cancelled(sereno_session *s) {
     }
 }
 
-bool session_step(sereno_session *s) {
+bool sereno_session_step(sereno_session *s) {
     const sereno_clock *clock = s->info.engine->clock ? s->info.engine->clock : sereno_clock_system();
     take_submitted(s);
     end_cancelled(s);
@@ -365,10 +366,6 @@ bool session_step(sereno_session *s) {
     end_requests(s);
     publish(s, false);
     return true;
-}
-
-bool sereno_session_step(sereno_session *s) {
-    return session_step(s);
 }
 
 void session_cancel_all(sereno_session *s) {

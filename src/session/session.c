@@ -131,7 +131,7 @@ static void *own(void *ctx) {
     while (is_open) {
         uint32_t bell = atomic_load(&s->bell); /* before it is looked whether there is something to do */
         if (atomic_load(&s->closing)) break;
-        if (!session_step(s)) futex_wait(&s->bell, bell, FUTEX_FOREVER);
+        if (!sereno_session_step(s)) futex_wait(&s->bell, bell, FUTEX_FOREVER);
     }
     if (!is_open) {
         session_close_parts(s, NULL);

@@ -59,14 +59,8 @@ struct sereno_session {
 int session_open_parts(sereno_session *s, sereno_error *err);
 int session_close_parts(sereno_session *s, sereno_error *err);
 
-/* One pass of what there is to do; false: there is nothing, or it is paused. */
-bool session_step(sereno_session *s);
-
 /* Ends everything that is under way or waits. */
 void session_cancel_all(sereno_session *s);
-
-/* Wakes the owner, if it waits for something to do. Async-signal-safe. */
-void session_ring(sereno_session *s);
 
 /* For benches, before a request: candidates are accepted by chance (borrowed); NULL: by what the model says. */
 void session_set_synthetic(sereno_session *s, const synthetic_acceptance *synthetic);

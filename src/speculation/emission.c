@@ -15,7 +15,7 @@ void emission_begin(emission *e, const sereno_request *request, const sereno_tok
 void emission_prefilled(emission *e, int32_t done, int32_t total, uint64_t now_ns) {
     e->out->n_prefilled = done;
     e->out->prefill_ms = (double)(now_ns - e->start_ns) / 1e6;
-    if (done > 0 && e->request.on_prefill) e->request.on_prefill(e->request.ctx, done, total);
+    if (e->request.on_prefill) e->request.on_prefill(e->request.ctx, done, total);
 }
 
 /* Hands out text that has become certain. */
