@@ -476,8 +476,8 @@ static void test_garbage(void **state) {
         "{}\n",
         "{\"log\":\"other\"}\n",
         "[1]\n{}\n",
-        "{\"log\":\"sereno bench corun\",\"version\": 3}\n",
-        "{\"log\":\"sereno bench corun\",\"version\":3,\"settings\"",
+        "{\"log\":\"sereno bench corun\",\"version\":3}\n",
+        "{\"log\":\"sereno bench corun\",\"version\":4,\"settings\"",
     };
     for (size_t i = 0; i < sizeof not_logs / sizeof *not_logs; i++) {
         write_file(path, not_logs[i], strlen(not_logs[i]));
