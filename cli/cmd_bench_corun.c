@@ -123,7 +123,7 @@ static void warn_of_calibration(void *ctx, const char *remark) {
 static corun_sessions sessions_of(corun_bench *c) {
     corun_sessions s = {.strategies = &c->strategies,
                         .options = session_options(c->path, c->a->n_ctx, &c->a->machine, NULL, NULL),
-                        .aggressor_cpu = c->places.foreground_cpu,
+                        .stressor_cpu = c->places.foreground_cpu,
                         .on_unquiet = warn_of_calibration,
                         .ctx = c};
     s.options.engine_options.n_threads = c->places.n_threads;

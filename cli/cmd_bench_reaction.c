@@ -36,7 +36,7 @@ typedef struct curve_point {
 typedef struct reaction_bench {
     const reaction_arguments *a;
     bench_command b;
-    toggler *foreground;
+    memory_stressor *foreground;
     sereno_session *session; /* whose engine all runs share */
     const sereno_session_info *info;
     synthetic_acceptance synthetic;
@@ -50,7 +50,7 @@ static int open_all(reaction_bench *r) {
     const reaction_arguments *a = r->a;
     const sereno_session_options o = session_options(a->model, 0, &a->machine, &a->draft, NULL);
     /* Before the engine makes this thread an idle one. */
-    int status = toggler_open(a->foreground_cpu, &r->foreground, &r->b.err);
+    int status = memory_stressor_open(a->foreground_cpu, &r->foreground, &r->b.err);
     if (!status) status = bench_open(&r->b, &o, &a->machine, &r->session);
     if (status) return status;
     r->info = sereno_session_describe(r->session);
@@ -85,7 +85,7 @@ static void print_document(const reaction_bench *r) {
     } conditions[] = {
         {"environment", json_environment(&a->machine, r->info->engine)},
         {"foreground_cpu", a->foreground_cpu >= 0 ? json_integer(a->foreground_cpu) : json_null()},
-        {"foreground_sched", json_string(sched_names[toggler_sched(r->foreground)])},
+        {"foreground_sched", json_string(sched_names[memory_stressor_sched(r->foreground)])},
         {"policy", json_string(policy_names[a->governor.policy])},
         {"governor_settings", json_governor_settings(&a->governor)},
         {"seed", json_seed(a->sampler.seed)},
@@ -196,7 +196,7 @@ static int run_bench(const command_line *cl, reaction_arguments *a) {
     if (!code && a->common.json) print_document(r);
     else if (!code) print_table(r);
     sereno_session_close(&r->session, NULL);
-    toggler_close(&r->foreground);
+    memory_stressor_close(&r->foreground);
     code = bench_end(&r->b, code);
     free(r);
     return code;

@@ -13,7 +13,7 @@ typedef struct calibrate_arguments {
     draft_options draft;
     const char *model;
     float seconds;
-    int32_t n_ctx, aggressor_cpu;
+    int32_t n_ctx, stressor_cpu;
 } calibrate_arguments;
 
 /* A calibration: the parts wired together. */
@@ -21,7 +21,7 @@ typedef struct calibrating {
     const calibrate_arguments *a;
     bench_command bench;
     sereno_session *session;
-    bool shares; /* the aggressor has no core of its own unless a thread makes room */
+    bool shares; /* the stressor has no core of its own unless a thread makes room */
     char path[PATH_SIZE];
 } calibrating;
 
@@ -30,7 +30,7 @@ typedef struct calibrating {
 /* Whether the compute threads take every core that there is. To be asked before an engine takes its cores. */
 static bool takes_every_core(const calibrate_arguments *a) {
     const machine_options *m = &a->machine;
-    return a->aggressor_cpu < 0 && m->n_threads >= cpu_count() && cpu_beside(m->cpu_list, m->n_cpus) < 0;
+    return a->stressor_cpu < 0 && m->n_threads >= cpu_count() && cpu_beside(m->cpu_list, m->n_cpus) < 0;
 }
 
 /* ---- Output ---- */
@@ -104,7 +104,7 @@ static int measure(calibrating *c) {
     c->shares = takes_every_core(a);
     sereno_calibrate_options o = {
         .seconds = (double)a->seconds,
-        .aggressor_cpu = a->aggressor_cpu < 0 ? cpu_beside(a->machine.cpu_list, a->machine.n_cpus) : a->aggressor_cpu,
+        .stressor_cpu = a->stressor_cpu < 0 ? cpu_beside(a->machine.cpu_list, a->machine.n_cpus) : a->stressor_cpu,
         .for_threads = a->machine.n_threads,
         .progress = on_progress,
         .ctx = c};
@@ -147,7 +147,7 @@ static int run_calibration(const command_line *cl, calibrate_arguments *a) {
 
 int cmd_calibrate(int argc, char **argv) {
     calibrate_arguments a = {
-        .machine = machine_defaults(), .draft = draft_defaults(), .seconds = 6, .aggressor_cpu = -1};
+        .machine = machine_defaults(), .draft = draft_defaults(), .seconds = 6, .stressor_cpu = -1};
     const option options[] = {
         {OPTION_TEXT, "-m, --model", "PATH", &a.model,
          "GGUF file; default $SERENO_MODEL, else the model that tools/get-model fetched", 0, 0, NULL, NULL},
@@ -161,7 +161,7 @@ int cmd_calibrate(int argc, char **argv) {
          "half "
          "of it",
          1, 60, NULL, NULL},
-        {OPTION_INT, "--aggressor-cpu", "N", &a.aggressor_cpu,
+        {OPTION_INT, "--stressor-cpu", "N", &a.stressor_cpu,
          "core of the thread that streams in every second round; default: one that compute threads do not use", 0, 4095,
          NULL, NULL},
         {OPTION_HEADING, NULL, NULL, NULL, "machine", 0, 0, NULL, NULL},

@@ -32,8 +32,9 @@ typedef struct sensing {
     const sense_arguments *a;
     bench_command bench;
     sereno_session *session;
-    int foreground_cpu;  /* -1: any, or none */
-    output_file *record; /* NULL: nothing is recorded */
+    int foreground_cpu;          /* -1: any, or none */
+    memory_stressor *foreground; /* NULL: none */
+    output_file *record;         /* NULL: nothing is recorded */
     machine_sensors sensors;
 } sensing;
 
@@ -135,8 +136,7 @@ static int sense(sensing *s, sense_result *out) {
     const sense_options o = {.session = s->session,
                              .seconds = (double)a->seconds,
                              .batch = a->batch,
-                             .quiet = a->foreground == FOREGROUND_NONE,
-                             .foreground_cpu = s->foreground_cpu,
+                             .foreground = s->foreground,
                              .seed = a->seed,
                              .record = s->record ? s->record->to : NULL,
                              .watch = bench_watch_of(&s->bench)};
@@ -153,6 +153,10 @@ static int measure(sensing *s) {
                         : a->foreground_cpu >= 0         ? a->foreground_cpu
                                                          : cpu_beside(a->machine.cpu_list, a->machine.n_cpus);
     int status = open_record(s);
+    /* Before the engine makes this thread an idle one. */
+    if (!status && a->foreground == FOREGROUND_STREAM) {
+        status = memory_stressor_open(s->foreground_cpu, &s->foreground, &s->bench.err);
+    }
     if (!status) status = open_session(s);
     if (!status) status = sense(s, &result);
     int code = bench_measured(&s->bench, status);
@@ -172,6 +176,7 @@ static int run_sensing(const command_line *cl, sense_arguments *a) {
     if (!bench_begin(&s.bench, &a->common, cl->command)) return EXIT_FAILED;
     int code = measure(&s);
     output_file_close(&s.record);
+    memory_stressor_close(&s.foreground);
     sereno_session_close(&s.session, NULL);
     return bench_end(&s.bench, code);
 }
