@@ -174,7 +174,7 @@ int memory_stressor_open(int cpu, memory_stressor **out, sereno_error *err) {
     }
     give(s, RESTING);
     if (!s->status) return SERENO_OK;
-    status = err_set(err, s->status, "the memory stressor: %s", s->error.message);
+    status = err_set(err, s->status, "the thread that streams memory, on core %d: %s", s->cpu, s->error.message);
 fail:
     memory_stressor_close(out);
     return status;

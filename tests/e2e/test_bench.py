@@ -390,7 +390,7 @@ class Reaction(Bench):
         self.refused("reaction", "--period-ms", 0, words=("--period-ms",))
         self.refused("reaction", "--draft-max", 4, words=("--draft-max",))
         self.refused("reaction", "--batch", 4, words=("--batch",))
-        self.refused("reaction", "-m", tiny_model(), "--foreground-cpu", 255, words=("foreground",))
+        self.refused("reaction", "-m", tiny_model(), "--foreground-cpu", 255, words=("core 255",))
 
     def test_curve_from_nothing(self):
         """A burst_off of nothing is no share of what the curve puts in the place of burst_on."""
