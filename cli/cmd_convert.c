@@ -124,16 +124,14 @@ static const char examples[] =
 int cmd_convert(int argc, char **argv) {
     converting c = {.type = -1};
     const option options[] = {
-        {OPTION_TEXT, "-m, --model", "PATH", &c.model,
-         "GGUF file to read; default $SERENO_MODEL, else the model that tools/get-model fetched", 0, 0, NULL, NULL},
-        {OPTION_CHOICE, "--type", "TYPE", &c.type,
-         "f16, q8_0 or q4_0: 16, 8.5 or 4.5 bits a weight. f16 keeps nearly all of any file; q8_0 is half of that and "
-         "hardly differs; q4_0 is fastest, and the one whose answers may suffer",
-         0, 0, type_names, NULL},
-        {OPTION_TEXT, "-o, --output", "OUT", &c.output, "GGUF file to write", 0, 0, NULL, NULL},
-        {OPTION_FLAG, "--force", NULL, &c.force,
-         "replace OUT if it exists; by default nothing is ever replaced, and the file that is read never is", 0, 0,
-         NULL, NULL},
+        {OPTION_TEXT, "-m, --model", &c.model, .value = "PATH",
+         .help = "GGUF file to read; default $SERENO_MODEL, else the model that tools/get-model fetched"},
+        {OPTION_CHOICE, "--type", &c.type, .value = "TYPE", .choices = type_names,
+         .help = "f16, q8_0 or q4_0: 16, 8.5 or 4.5 bits a weight. f16 keeps nearly all of any file; q8_0 is half of "
+                 "that and hardly differs; q4_0 is fastest, and the one whose answers may suffer"},
+        {OPTION_TEXT, "-o, --output", &c.output, .value = "OUT", .help = "GGUF file to write"},
+        {OPTION_FLAG, "--force", &c.force,
+         .help = "replace OUT if it exists; by default nothing is ever replaced, and the file that is read never is"},
         COMMON_OPTIONS(c.common),
         {0},
     };

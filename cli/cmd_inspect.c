@@ -76,9 +76,8 @@ int cmd_inspect(int argc, char **argv) {
     bool tensors = false;
     const char *model_option = NULL;
     const option options[] = {
-        {OPTION_TEXT, "-m, --model", "PATH", &model_option, "the file, where it is not the argument", 0, 0, NULL, NULL},
-        {OPTION_FLAG, "--tensors", NULL, &tensors, "list the tensors too (with --json they always are)", 0, 0, NULL,
-         NULL},
+        {OPTION_TEXT, "-m, --model", &model_option, .value = "PATH", .help = "the file, where it is not the argument"},
+        {OPTION_FLAG, "--tensors", &tensors, .help = "list the tensors too (with --json they always are)"},
         COMMON_OPTIONS(common),
         {0},
     };

@@ -21,13 +21,20 @@ typedef struct common_options {
 } common_options;
 
 /* clang-format off */
-#define COMMON_OPTIONS(common)                                                                                      \
-    {OPTION_HEADING, NULL, NULL, NULL, "output", 0, 0, NULL, NULL},                                                 \
-    {OPTION_FLAG, "--json", NULL, &(common).json,                                                                   \
-     "print one JSON document; diagnostics stay on stderr", 0, 0, NULL, NULL},                                      \
-    {OPTION_FLAG, "-v, --verbose", NULL, &(common).verbose, "say more about what happens", 0, 0, NULL, NULL},       \
-    {OPTION_TEXT, "--log-file", "FILE", &(common).log_file,                                                         \
-     "append diagnostics to FILE instead of stderr", 0, 0, NULL, NULL}
+#define COMMON_OPTIONS(common)                                                                                         \
+    {OPTION_HEADING, .help = "output"},                                                                                \
+    {OPTION_FLAG, "--json", &(common).json, .help = "print one JSON document; diagnostics stay on stderr"},            \
+    {OPTION_FLAG, "-v, --verbose", &(common).verbose, .help = "say more about what happens"},                          \
+    {OPTION_TEXT, "--log-file", &(common).log_file, .value = "FILE",                                                   \
+     .help = "append diagnostics to FILE instead of stderr"}
+
+/* Of commands that read a model, and of those that give it a context. */
+#define MODEL_OPTION(path)                                                                                             \
+    {OPTION_TEXT, "-m, --model", &(path), .value = "PATH",                                                             \
+     .help = "GGUF file; default $SERENO_MODEL, else the model that tools/get-model fetched"}
+#define CONTEXT_OPTION(n_ctx)                                                                                          \
+    {OPTION_INT, "-c, --ctx-size", &(n_ctx), .value = "N", .low = 1, .high = 1 << 24,                                  \
+     .help = "context in tokens; default 4096 or the model's, the smaller"}
 /* clang-format on */
 
 /* Where diagnostics go. */
