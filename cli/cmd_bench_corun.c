@@ -44,7 +44,7 @@ typedef struct corun_arguments {
 typedef struct corun_bench {
     const corun_arguments *a;
     bench_command b;
-    char path[4096]; /* of the model */
+    char path[PATH_SIZE]; /* of the model */
     sereno_model *model;
     corun_strategy_list strategies;
     synthetic_acceptance synthetic;
@@ -202,10 +202,9 @@ static int print_results(corun_bench *c) {
                            .same_a = corun_strategies_find(s, "native") >= 0 ? "native" : NULL,
                            .same_b = corun_strategies_find(s, "native-again") >= 0 ? "native-again" : NULL};
     if (!c->a->common.json) {
-        const sereno_model_info *m = sereno_model_describe(c->model);
-        printf("%s (%s), %d LLM thread%s, draft %s\n", m->name, m->weight_type, c->places.n_threads,
-               c->places.n_threads > 1 ? "s" : "", c->a->draft);
-        if (c->a->synthetic) printf("SYNTHETIC acceptance %s: the text is nonsense\n", c->a->synthetic);
+        print_model(sereno_model_describe(c->model));
+        printf(", %d LLM thread%s, draft %s\n", c->places.n_threads, c->places.n_threads > 1 ? "s" : "", c->a->draft);
+        print_synthetic(c->a->synthetic);
         return corun_report_text(&report, &c->b.err);
     }
     json_t *document = bench_document();
@@ -220,7 +219,7 @@ static int print_results(corun_bench *c) {
 
 static int measure(corun_bench *c) {
     const corun_arguments *a = c->a;
-    char program[4096];
+    char program[PATH_SIZE];
     sereno_error *err = &c->b.err;
     if (!process_own_path(program, sizeof program)) {
         return err_set(err, SERENO_ERR_SYSTEM, "the path of this program cannot be found out, to start the foreground");
@@ -272,7 +271,7 @@ static int run_bench(const command_line *cl, corun_arguments *a) {
     int code = machine_check(cl, &a->machine);
     if (code) return code;
     corun_bench *c = calloc(1, sizeof *c);
-    if (!c) return fail(&(diagnostics){stderr, false, cl->command}, &(sereno_error){SERENO_ERR_NO_MEMORY, "no memory"});
+    if (!c) return fail_no_memory(cl->command);
     c->a = a;
     sereno_error wrong;
     int status = corun_strategies_parse(a->strategies, a->draft, &c->strategies, &wrong);

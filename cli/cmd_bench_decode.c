@@ -173,9 +173,10 @@ static void print_table(const decode_bench *d, const decode_result *r) {
         int length = (int)strlen(d->prompts.list[p].name);
         if (length > width) width = length;
     }
-    printf("%s (%s, origin %s), %d threads, -n %d, %d seeds from %" PRIu64 "\n", m->name, m->weight_type, m->origin,
-           d->a->machine.n_threads, d->a->n_predict, r->repeats, d->a->sampler.seed);
-    if (d->a->synthetic) printf("SYNTHETIC acceptance %s: the text is nonsense\n", d->a->synthetic);
+    print_model(m);
+    printf(", %d threads, -n %d, %d seeds from %" PRIu64 "\n", d->a->machine.n_threads, d->a->n_predict, r->repeats,
+           d->a->sampler.seed);
+    print_synthetic(d->a->synthetic);
     printf("\n  %-*s %7s  %-18s  %5s  %6s  %6s  %s\n", width, "", "tok/s", "over the first", "a pass", "draft", "ngram",
            "distinct 4-grams");
     for (int s = 0; s < r->n_strategies; s++) {
@@ -192,7 +193,7 @@ static void print_table(const decode_bench *d, const decode_result *r) {
 static int run_bench(const command_line *cl, const decode_arguments *a) {
     decode_bench *d = calloc(1, sizeof *d);
     decode_result result = {0};
-    if (!d) return fail(&(diagnostics){stderr, false, cl->command}, &(sereno_error){SERENO_ERR_NO_MEMORY, "no memory"});
+    if (!d) return fail_no_memory(cl->command);
     d->a = a;
     sereno_error wrong;
     int status = strategies_parse(a->strategies, &decode_dialect, &d->strategies, &wrong);

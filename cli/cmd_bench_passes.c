@@ -6,7 +6,6 @@
 #include "command.h"
 #include "json_results.h"
 #include "machine_options.h"
-#include "utf8.h"
 
 /* What the command line says. */
 typedef struct passes_arguments {
@@ -42,10 +41,8 @@ static void print_document(const passes_result *r, const passes_arguments *a, co
 }
 
 static void print_table(const passes_result *r, const passes_arguments *a, const sereno_model_info *m) {
-    char name[96];
-    snprintf(name, sizeof name, "%s", *m->name ? m->name : "a model without a name");
-    utf8_make_printable(name);
-    printf("%s, %s, %.1f MB packed; %s kernels, %d thread%s, %s; context %d, %d repeats\n", name, m->weight_type,
+    print_model(m);
+    printf(", %.1f MB packed; %s kernels, %d thread%s, %s; context %d, %d repeats\n",
            (double)r->info.weight_bytes / 1e6, r->info.isa, r->info.n_threads, r->info.n_threads > 1 ? "s" : "",
            sched_names[a->machine.sched], a->context, a->repeats);
     printf("limit (products only): %.1f GB/s read (%s), %.1f GMAC/s\n\n", r->read_gbs, r->read_loop, r->gmacs);
@@ -94,19 +91,16 @@ static int measure(bench_command *b, const passes_arguments *a, sereno_model *mo
     }
     passes_result result;
     int code = bench_measured(b, bench_passes(&o, &result, &b->err));
-    if (code && a->machine.cpus) warn(&b->diag, "the cores were chosen by --cpu %s", a->machine.cpus);
+    if (code) machine_advise(&b->diag, &a->machine, &b->err);
     if (!code && a->common.json) print_document(&result, a, sereno_model_describe(model));
     else if (!code) print_table(&result, a, sereno_model_describe(model));
-    const char *why;
-    if (!code && !machine_sched_effective(&a->machine, &result.info, &why)) {
-        note(&b->diag, "the %s class is limited: %s", sched_names[a->machine.sched], why);
-    }
+    if (!code) machine_note(&b->diag, &a->machine, &result.info);
     passes_result_free(&result);
     return code;
 }
 
 static int run_bench(const command_line *cl, passes_arguments *a) {
-    char path[4096];
+    char path[PATH_SIZE];
     if (machine_check(cl, &a->machine)) return EXIT_USAGE;
     if (model_check(cl, a->model, path, sizeof path)) return EXIT_USAGE;
     bench_command b;

@@ -109,7 +109,7 @@ static void print_times(const reaction_times *t) {
 }
 
 static void print_table(const reaction_bench *r) {
-    if (r->a->synthetic) printf("SYNTHETIC acceptance %s: the text is nonsense\n", r->a->synthetic);
+    print_synthetic(r->a->synthetic);
     printf("policy %s, %s, draft %s%s\n", policy_names[r->a->governor.policy],
            r->info->calibration ? "calibrated" : "not calibrated (sereno calibrate)", r->info->draft_name,
            r->a->hint ? ", with frame hints" : "");
@@ -154,6 +154,18 @@ static int measure_point(reaction_bench *r, curve_point *p) {
     return bench_reaction(&o, &p->result, &r->b.err);
 }
 
+/* Opens, measures and prints. */
+static int measure(reaction_bench *r) {
+    int status = open_all(r);
+    for (int i = 0; i < r->n_points && !status; i++) {
+        status = measure_point(r, &r->points[i]);
+    }
+    int code = bench_measured(&r->b, status);
+    if (!code && r->a->common.json) print_document(r);
+    else if (!code) print_table(r);
+    return code;
+}
+
 static int read_curve(const command_line *cl, reaction_bench *r) {
     const reaction_arguments *a = r->a;
     r->points[0].burst_on = a->governor.params.experimental.burst_on;
@@ -175,26 +187,19 @@ static int read_curve(const command_line *cl, reaction_bench *r) {
 
 static int run_bench(const command_line *cl, reaction_arguments *a) {
     reaction_bench *r = calloc(1, sizeof *r);
-    if (!r) return EXIT_FAILED;
+    if (!r) return fail_no_memory(cl->command);
     r->a = a;
-    int code = bench_begin(&r->b, &a->common, cl->command) ? 0 : EXIT_FAILED;
-    if (!code) code = governor_check(cl, &r->b.diag, &a->governor);
+    if (!bench_begin(&r->b, &a->common, cl->command)) {
+        free(r);
+        return EXIT_FAILED;
+    }
+    int code = governor_check(cl, &r->b.diag, &a->governor);
     if (!code) code = read_curve(cl, r);
     sereno_error wrong;
     if (!code && a->synthetic && synthetic_parse(a->synthetic, &r->synthetic, &wrong) != 0) {
         code = usage_error(cl, "%s", wrong.message);
     }
-    if (code) {
-        free(r);
-        return code;
-    }
-    int status = open_all(r);
-    for (int i = 0; i < r->n_points && !status; i++) {
-        status = measure_point(r, &r->points[i]);
-    }
-    code = bench_measured(&r->b, status);
-    if (!code && a->common.json) print_document(r);
-    else if (!code) print_table(r);
+    if (!code) code = measure(r);
     sereno_session_close(&r->session, NULL);
     toggler_close(&r->foreground);
     code = bench_end(&r->b, code);

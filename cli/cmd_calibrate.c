@@ -4,8 +4,6 @@
 #include "cpu.h"
 #include "json_results.h"
 
-enum { PATH_SIZE = 4096 };
-
 /* What the command line says. */
 typedef struct calibrate_arguments {
     common_options common;

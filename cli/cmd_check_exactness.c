@@ -204,14 +204,15 @@ static int check_drafts(const command_line *cl, const check_arguments *a) {
 }
 
 static int run_check(const command_line *cl, check_arguments *a) {
-    char path[4096];
+    char path[PATH_SIZE];
     if (machine_check(cl, &a->machine) || check_drafts(cl, a)) return EXIT_USAGE;
     if (a->trial_given && a->trials_given) return usage_error(cl, "--trial is one of them, so --trials says nothing");
     if (model_check(cl, a->model, path, sizeof path)) return EXIT_USAGE;
     if (!a->seed_given) a->seed = random_seed();
     bench_command b;
     opened *o = calloc(1, sizeof *o);
-    if (!o || !bench_begin(&b, &a->common, cl->command)) {
+    if (!o) return fail_no_memory(cl->command);
+    if (!bench_begin(&b, &a->common, cl->command)) {
         free(o);
         return EXIT_FAILED;
     }

@@ -1,5 +1,4 @@
 /* sereno convert: writes a model with its weights in another type. */
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +7,7 @@
 #include "errors.h"
 #include "interrupt.h"
 #include "output_file.h"
+#include "sereno/cancel.h"
 #include "sereno/clock.h"
 #include "sereno/file.h"
 #include "support.h"
@@ -24,24 +24,24 @@ typedef struct converting {
     const char *model, *output; /* as given */
     int32_t type;               /* index into types, -1 as long as none is given */
     bool force;
-    char path[4096]; /* of the model */
+    char path[PATH_SIZE]; /* of the model */
     sereno_file *file;
     gguf *gguf;
     conversion conversion;
     output_file *out;
     progress_bar bar;
-    atomic_bool cancel;
+    sereno_cancel cancel;
 } converting;
 
 static void on_interrupt(void *ctx) {
     converting *c = ctx;
-    atomic_store_explicit(&c->cancel, true, memory_order_relaxed);
+    sereno_cancel_request(&c->cancel);
 }
 
 static bool on_progress(void *ctx, uint64_t done, uint64_t total) {
     converting *c = ctx;
     progress_update(&c->bar, done, total);
-    return !atomic_load_explicit(&c->cancel, memory_order_relaxed);
+    return !sereno_cancel_requested(&c->cancel);
 }
 
 /* What would be known only after all the work is asked before it. */

@@ -92,11 +92,11 @@ static void print_header(foreground_command *c) {
 
 static void print_summary(foreground_command *c) {
     const frame_totals *t = &c->totals;
-    json_t *ms = json_pack("{s:f, s:f, s:f}", "p50", frame_totals_ms(t, 0.5), "p95", frame_totals_ms(t, 0.95), "p99",
-                           frame_totals_ms(t, 0.99));
-    json_t *summary = json_pack("{s:I, s:I, s:f, s:I, s:o, s:f}", "frames", (json_int_t)t->frames, "janky",
-                                (json_int_t)t->janky, "jank_rate", frame_totals_jank(t), "dropped",
-                                (json_int_t)t->dropped, "frame_ms", ms, "latency_ns", frame_totals_latency_ns(t));
+    const sereno_quantiles ms = {frame_totals_ms(t, 0.5), frame_totals_ms(t, 0.95), frame_totals_ms(t, 0.99)};
+    json_t *summary =
+        json_pack("{s:I, s:I, s:f, s:I, s:o, s:f}", "frames", (json_int_t)t->frames, "janky", (json_int_t)t->janky,
+                  "jank_rate", frame_totals_jank(t), "dropped", (json_int_t)t->dropped, "frame_ms", json_quantiles(ms),
+                  "latency_ns", frame_totals_latency_ns(t));
     print_line(c, json_pack("{s:o}", "summary", summary));
 }
 
@@ -164,7 +164,7 @@ static void on_round(void *ctx, int round, double scale, double jank) {
 }
 
 static int save_tuned(foreground_command *c, const tuning *t, const tune_result *result) {
-    char path[4096] = "";
+    char path[PATH_SIZE] = "";
     if (result->reached && tune_save(&c->profile, result, path, sizeof path, &c->err)) return fail(&c->diag, &c->err);
     interrupt_default();
     if (c->a->common.json) {
@@ -286,10 +286,7 @@ static int output_broke(foreground_command *c) {
 
 static int run_command(const command_line *cl, foreground_arguments *a) {
     foreground_command *c = calloc(1, sizeof *c);
-    if (!c) {
-        fprintf(stderr, "%s: out of memory\n", cl->command);
-        return EXIT_FAILED;
-    }
+    if (!c) return fail_no_memory(cl->command);
     c->a = a;
     int code = EXIT_FAILED;
     if (diagnostics_open(&c->diag, &a->common, cl->command)) {

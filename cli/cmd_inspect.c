@@ -89,7 +89,7 @@ int cmd_inspect(int argc, char **argv) {
     if (n < 0) return n == PARSED_HELP ? 0 : EXIT_USAGE;
     if (argument && model_option) return usage_error(&cl, "the file is given twice");
     if (!argument) argument = model_option;
-    char path[4096];
+    char path[PATH_SIZE];
     if (model_check(&cl, argument, path, sizeof path)) return EXIT_USAGE;
     diagnostics diag;
     if (!diagnostics_open(&diag, &common, cl.command)) return EXIT_FAILED;

@@ -256,9 +256,7 @@ static void report_text(const run *r, const sereno_generation *g) {
     if (g->ttft_ms > 0) fprintf(to, " | first token after %.0f ms", g->ttft_ms);
     fprintf(to, " | seed %" PRIu64 "]\n", r->options->sampler.seed);
     if (!r->options->common.verbose) return;
-    const char *why;
-    if (!machine_sched_effective(&r->options->machine, r->info->engine, &why))
-        note(&r->diag, "the %s class is limited: %s", sched_names[r->options->machine.sched], why);
+    machine_note(&r->diag, &r->options->machine, r->info->engine);
     if (r->info->draft && g->speculation.drafted == 0) {
         note(&r->diag, "the draft did not run: by what is known it would have cost more than it brings");
     }

@@ -66,7 +66,7 @@ int cmd_tokenize(int argc, char **argv) {
     int n = options_parse(&cl, argc, argv, &argument, 1);
     if (n < 0) return n == PARSED_HELP ? 0 : EXIT_USAGE;
     if ((argument != NULL) == (file != NULL)) return usage_error(&cl, "give either a text or -f FILE");
-    char path[4096];
+    char path[PATH_SIZE];
     if (model_check(&cl, model_option, path, sizeof path)) return EXIT_USAGE;
     diagnostics diag;
     if (!diagnostics_open(&diag, &common, cl.command)) return EXIT_FAILED;

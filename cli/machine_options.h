@@ -54,11 +54,15 @@ const char *machine_isa(const char *option);
  * Warns where the system refuses it. */
 void machine_take_class(const machine_options *machine, const diagnostics *d);
 
-/* Whether an engine has the class asked for, and whether that holds beyond this session, because there is nothing
- * beyond it for the kernel or because it has the least weight; *why where not. */
-bool machine_sched_effective(const machine_options *machine, const sereno_engine_info *info, const char **why);
+/* What to do about an error of opening an engine, where the cores asked for may be what is wrong. */
+void machine_advise(const diagnostics *d, const machine_options *machine, const sereno_error *err);
 
-/* What a model ran on. */
+/* With -v: why an engine has not the class asked for, or why that does not hold beyond this session. */
+void machine_note(const diagnostics *d, const machine_options *machine, const sereno_engine_info *info);
+
+/* What a model ran on. "sched_effective": whether the engine has the class asked for, and that holds beyond this
+ * session, because there is nothing beyond it for the kernel or because it has the least weight; "sched_note": why not.
+ */
 json_t *json_environment(const machine_options *machine, const sereno_engine_info *info);
 
 #endif
