@@ -4,8 +4,6 @@
 #include "cpu.h"
 #include "json_results.h"
 
-enum { PATH_SIZE = 4096 };
-
 /* What the command line says. */
 typedef struct calibrate_arguments {
     common_options common;
@@ -149,22 +147,16 @@ int cmd_calibrate(int argc, char **argv) {
     calibrate_arguments a = {
         .machine = machine_defaults(), .draft = draft_defaults(), .seconds = 6, .stressor_cpu = -1};
     const option options[] = {
-        {OPTION_TEXT, "-m, --model", "PATH", &a.model,
-         "GGUF file; default $SERENO_MODEL, else the model that tools/get-model fetched", 0, 0, NULL, NULL},
-        {OPTION_INT, "-c, --ctx-size", "N", &a.n_ctx, "context in tokens; default 4096 or the model's, the smaller", 1,
-         1 << 24, NULL, NULL},
-        {OPTION_TEXT, "-md, --draft", "DRAFT", &a.draft.draft,
-         "calibrate this draft too: as in sereno run. Default ngram, which runs no model", 0, 0, NULL,
-         &a.draft.draft_given},
-        {OPTION_FLOAT, "--seconds", "S", &a.seconds,
-         "take so long at most, without the largest batches where they are too slow; default 6. A quiet machine takes "
-         "half "
-         "of it",
-         1, 60, NULL, NULL},
-        {OPTION_INT, "--stressor-cpu", "N", &a.stressor_cpu,
-         "core of the thread that streams in every second round; default: one that compute threads do not use", 0, 4095,
-         NULL, NULL},
-        {OPTION_HEADING, NULL, NULL, NULL, "machine", 0, 0, NULL, NULL},
+        MODEL_OPTION(a.model),
+        CONTEXT_OPTION(a.n_ctx),
+        {OPTION_TEXT, "-md, --draft", &a.draft.draft, .value = "DRAFT", .given = &a.draft.draft_given,
+         .help = "calibrate this draft too: as in sereno run. Default ngram, which runs no model"},
+        {OPTION_FLOAT, "--seconds", &a.seconds, .value = "S", .low = 1, .high = 60,
+         .help = "take so long at most, without the largest batches where they are too slow; default 6. A quiet "
+                 "machine takes half of it"},
+        {OPTION_INT, "--stressor-cpu", &a.stressor_cpu, .value = "N", .low = 0, .high = 4095,
+         .help = "core of the thread that streams in every second round; default: one that compute threads do not use"},
+        {OPTION_HEADING, .help = "machine"},
         MACHINE_OPTIONS(a.machine),
         COMMON_OPTIONS(a.common),
         {0},

@@ -101,17 +101,18 @@ json_t *json_governor(const governor_options *o, const sereno_session *session) 
     sereno_session_stats stats;
     sereno_session_read(session, &stats);
     const sereno_governor_stats s = stats.governor;
-    json_t *score = json_pack("{s:f, s:f, s:f}", "p50", s.score_p50, "p95", s.score_p95, "p99", s.score_p99);
+    const sereno_quantiles score = {s.score_p50, s.score_p95, s.score_p99};
     json_t *reaction = json_pack("{s:o, s:o, s:o, s:I}", "p50", json_reaction(&s, s.reaction_us_p50), "p95",
                                  json_reaction(&s, s.reaction_us_p95), "p99", json_reaction(&s, s.reaction_us_p99), "n",
                                  (json_int_t)s.reactions);
     return json_pack("{s:s, s:o, s:I, s:I, s:I, s:f, s:f, s:o, s:o, s:f, s:f, s:o, s:b, s:o, s:b, s:s?}", "policy",
                      policy_names[o->policy], "mode_share", json_shares(&s), "preemptions", (json_int_t)s.preemptions,
                      "sleeps", (json_int_t)s.sleeps, "holds", (json_int_t)s.holds, "sleep_ms", (double)s.sleep_ns / 1e6,
-                     "hold_ms", (double)s.hold_ns / 1e6, "batch_histogram", json_batches(&s), "score", score,
-                     "bucket_level", s.bucket_tokens, "guarantee_tok_s", s.guarantee_tok_s, "reaction_us", reaction,
-                     "calibrated", info->calibration != NULL, "signals", json_signals(&stats.sensor), "frame_hints",
-                     info->hinted, "frame_hints_note", info->hinted ? NULL : info->not_hinted.message);
+                     "hold_ms", (double)s.hold_ns / 1e6, "batch_histogram", json_batches(&s), "score",
+                     json_quantiles(score), "bucket_level", s.bucket_tokens, "guarantee_tok_s", s.guarantee_tok_s,
+                     "reaction_us", reaction, "calibrated", info->calibration != NULL, "signals",
+                     json_signals(&stats.sensor), "frame_hints", info->hinted, "frame_hints_note",
+                     info->hinted ? NULL : info->not_hinted.message);
 }
 
 json_t *json_governor_settings(const governor_options *o) {
