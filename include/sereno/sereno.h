@@ -10,7 +10,6 @@
 #include "sereno/engine.h"
 #include "sereno/error.h"
 #include "sereno/experimental.h"
-#include "sereno/file.h"
 #include "sereno/frame_hint.h"
 #include "sereno/governing.h"
 #include "sereno/governor.h"
