@@ -142,7 +142,7 @@ static void print_row(const decode_totals *t, const paired_ratio *ratio, const c
     else if (ratio && ratio->n == 1) printf("  %5.2f %12s", ratio->point, "");
     else printf("  %5s %12s", "1", "");
     printf("  %5.2f  %4.0f %%  %4.0f %%  %5.2f", share_of(t->tokens, (double)s->passes),
-           100 * share_of((double)s->accepted_neural, (double)s->verified_neural),
+           100 * share_of((double)s->accepted_draft_model, (double)s->verified_draft_model),
            100 * share_of((double)s->accepted_ngram, (double)s->verified_ngram), t->distinct);
     printf("%s\n", t->different > 0 ? "  TEXT DIFFERS" : "");
 }

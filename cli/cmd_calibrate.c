@@ -117,7 +117,7 @@ static int measure(calibrating *c) {
     }
     sereno_error not_kept = {0}; /* before Ctrl-C ends it at once */
     if (!status) {
-        sereno_session_keep(c->session, calibration, o.for_threads, c->path, sizeof c->path, &not_kept);
+        sereno_session_save_calibration(c->session, calibration, o.for_threads, c->path, sizeof c->path, &not_kept);
     }
     int code = bench_measured(&c->bench, status);
     if (code) goto end;

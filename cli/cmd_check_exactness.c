@@ -141,8 +141,8 @@ static void print_lines(const check_arguments *a, check_result *r, const char *r
     printf("no difference in %" PRIu64 " trial%s: %" PRIu64 " answers of %" PRIu64 " tokens in %" PRId64
            " passes | accepted %" PRId64 " of %" PRId64 " drafted and %" PRId64 " of %" PRId64
            " n-gram candidates, %" PRId64 " drafts abandoned | seed %" PRIu64 "\n",
-           r->trials, r->trials == 1 ? "" : "s", c.answers, c.tokens, c.passes, c.accepted_neural, c.verified_neural,
-           c.accepted_ngram, c.verified_ngram, c.drafts_abandoned, a->seed);
+           r->trials, r->trials == 1 ? "" : "s", c.answers, c.tokens, c.passes, c.accepted_draft_model,
+           c.verified_draft_model, c.accepted_ngram, c.verified_ngram, c.drafts_abandoned, a->seed);
 }
 
 static int report(bench_command *b, const check_arguments *a, const opened *o, check_result *r) {
@@ -161,7 +161,7 @@ static int report(bench_command *b, const check_arguments *a, const opened *o, c
     const char *command = repeat.data ? repeat.data : "";
     if (a->common.json) print_document(a, o, r, command);
     else print_lines(a, r, command);
-    if (r->differences == 0 && !a->trial_given && c.accepted_neural + c.accepted_ngram == 0) {
+    if (r->differences == 0 && !a->trial_given && c.accepted_draft_model + c.accepted_ngram == 0) {
         warn(&b->diag, "no candidate was accepted, so these trials say little; more of them say more");
     }
     sereno_text_free(&repeat);

@@ -88,7 +88,7 @@ static void print_table(const sensing *s, const sense_result *r) {
         putchar('\n');
     }
     const sereno_sensor_stats *t = &r->stats;
-    printf("\n%.0f stretches, %.0f probes; dropped: %.0f with page faults, %.0f descheduled\n", (double)t->stretches,
+    printf("\n%.0f slowdowns, %.0f probes; dropped: %.0f with page faults, %.0f descheduled\n", (double)t->slowdowns,
            (double)t->probes, (double)t->dropped_faults, (double)t->dropped_delays);
     machine_sensors_print(&s->sensors);
     if (!s->record) return;

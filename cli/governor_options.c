@@ -86,7 +86,7 @@ static json_t *json_batches(const sereno_governor_stats *s) {
 }
 
 static json_t *json_signals(const sereno_sensor_stats *s) {
-    return json_pack("{s:I, s:I, s:I, s:I}", "stretches", (json_int_t)s->stretches, "probes", (json_int_t)s->probes,
+    return json_pack("{s:I, s:I, s:I, s:I}", "slowdowns", (json_int_t)s->slowdowns, "probes", (json_int_t)s->probes,
                      "dropped_faults", (json_int_t)s->dropped_faults, "dropped_delays", (json_int_t)s->dropped_delays);
 }
 

@@ -12,7 +12,7 @@
 #include "sereno/error.h"
 #include "sereno/text.h"
 
-enum { SCHEMA_VERSION = 1 };
+enum { SCHEMA_VERSION = 2 };
 
 /* Options that every command has, as rows for its table. */
 typedef struct common_options {

@@ -26,13 +26,14 @@ int main(void) {
     sereno_error err = {0};
     sereno_meter *meter = NULL;
     sereno_governor *g = NULL;
-    sereno_decision d = sereno_ungoverned();
+    sereno_decision d = sereno_decision_default();
     uint64_t *weights = calloc(WEIGHTS, sizeof *weights);
     sereno_work_unit units[LAYERS];
     for (int i = 0; i < LAYERS; i++) units[i] = (sereno_work_unit){.streams = true};
     const sereno_governor_params params = sereno_governor_defaults(SERENO_POLICY_BALANCED);
-    const sereno_governor_limits limits = {.plain_tok_s = 200, .prefill_cost = 0.2};
-    if (!weights || sereno_meter_open(units, LAYERS, &meter, &err) || sereno_governor_open(&params, &limits, &g, &err))
+    const sereno_throughput_profile throughput = {.plain_tok_s = 200, .prefill_cost = 0.2};
+    if (!weights || sereno_meter_open(units, LAYERS, &meter, &err) ||
+        sereno_governor_open(&params, &throughput, &g, &err))
         return fprintf(stderr, "%s\n", err.message), 1;
     sereno_governor_step(g, &(sereno_event){.kind = SERENO_EVENT_BEGIN, .now_ns = now_ns()}, &d);
     for (int i = 0; i < TOKENS * LAYERS; i++) {

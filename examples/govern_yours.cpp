@@ -31,13 +31,14 @@ struct engine {
 
 // What is put in between: the callback returns when the engine may go on.
 class governed {
-public:
+  public:
     explicit governed(int n_units) {
         sereno_error err{};
         const std::vector<sereno_work_unit> units(static_cast<size_t>(n_units), sereno_work_unit{true, 0, 0});
         const sereno_governor_params params = sereno_governor_defaults(SERENO_POLICY_UI_FIRST);
-        const sereno_governor_limits limits{200, 0.2};
-        if (sereno_meter_open(units.data(), n_units, &meter, &err) || sereno_governor_open(&params, &limits, &g, &err))
+        const sereno_throughput_profile throughput{200, 0.2};
+        if (sereno_meter_open(units.data(), n_units, &meter, &err) ||
+            sereno_governor_open(&params, &throughput, &g, &err))
             throw std::runtime_error(err.message);
         tell(SERENO_EVENT_BEGIN, 0);
     }
@@ -48,7 +49,9 @@ public:
     governed(const governed &) = delete;
     governed &operator=(const governed &) = delete;
 
-    void begin_operation() { started = now_ns(); }
+    void begin_operation() {
+        started = now_ns();
+    }
 
     void after(int operation) {
         sereno_event e{};
@@ -75,9 +78,9 @@ public:
         sereno_governor_step(g, &e, &d);
     }
 
-    sereno_decision d = sereno_ungoverned();
+    sereno_decision d = sereno_decision_default();
 
-private:
+  private:
     sereno_meter *meter = nullptr;
     sereno_governor *g = nullptr;
     uint64_t started = 0;

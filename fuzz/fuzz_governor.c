@@ -27,10 +27,10 @@ static sereno_governor *open_governor(const uint8_t **data, size_t *size) {
         if (k->whole) *value = floor(*value);
     }
     params.experimental.burst_off = fmin(params.experimental.burst_off, params.experimental.burst_on);
-    sereno_governor_limits limits = {.plain_tok_s = 40, .prefill_cost = 0.125};
+    sereno_throughput_profile throughput = {.plain_tok_s = 40, .prefill_cost = 0.125};
     sereno_governor *g;
     sereno_error err;
-    CHECK(sereno_governor_open(&params, &limits, &g, &err) == SERENO_OK);
+    CHECK(sereno_governor_open(&params, &throughput, &g, &err) == SERENO_OK);
     return g;
 }
 
@@ -42,8 +42,8 @@ static sereno_event take_event(const uint8_t **data, size_t *size) {
     take(data, size, head, sizeof head);
     take(data, size, &e.now_ns, sizeof e.now_ns);
     take(data, size, &wall_ns, 4);
-    take(data, size, &e.signals.stretch, 4);
-    take(data, size, &e.signals.stretch_slope, 4);
+    take(data, size, &e.signals.slowdown, 4);
+    take(data, size, &e.signals.slowdown_slope, 4);
     take(data, size, &e.signals.probe, 4);
     take(data, size, &e.signals.probe_slope, 4);
     take(data, size, &e.signals.run_delay, 4);

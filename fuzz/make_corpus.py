@@ -472,13 +472,13 @@ def recording_seeds():
 
 def governor_seeds():
     """A policy, 30 settings (0: the default), then events: kind, plan, batch, 0.1 ms slept, time, and what was sensed."""
-    def event(kind, now_us, plan=0, slept=0, stretch=1.0, probe=float("nan"), run_delay=0.0, tokens=1, wall_us=300):
-        return struct.pack("<4BQI5fi", kind, plan, 8, slept, now_us * 1000, wall_us * 1000, stretch, 0.5, probe, 0.8,
+    def event(kind, now_us, plan=0, slept=0, slowdown=1.0, probe=float("nan"), run_delay=0.0, tokens=1, wall_us=300):
+        return struct.pack("<4BQI5fi", kind, plan, 8, slept, now_us * 1000, wall_us * 1000, slowdown, 0.5, probe, 0.8,
                            run_delay, tokens)
     def run(policy, settings, events):
         return bytes([policy]) + settings + b"".join(events)
     begin, defaults = event(5, 0), bytes(30)
-    contended = [event(0, 300 * i, plan=i // 8 % 3, stretch=1.5, probe=1.8) for i in range(1, 80)]
+    contended = [event(0, 300 * i, plan=i // 8 % 3, slowdown=1.5, probe=1.8) for i in range(1, 80)]
     return {
         "balanced": run(1, defaults, [begin] + contended),
         "ui-first": run(2, defaults, [begin] + contended),
@@ -493,7 +493,7 @@ def governor_seeds():
         "pause": run(1, defaults, [begin, event(7, 10), event(0, 20), event(8, 30), event(3, 40), event(6, 50)]),
         "time-back": run(1, defaults, contended[40:] + contended[:40]),
         "time-far": run(1, defaults, [event(0, 2**64 // 1000 - 1), event(0, 1), event(0, 2**63 // 1000)]),
-        "odd": run(2, defaults, [event(0, i, stretch=s, probe=s, run_delay=s, tokens=-1) for i, s in
+        "odd": run(2, defaults, [event(0, i, slowdown=s, probe=s, run_delay=s, tokens=-1) for i, s in
                                  enumerate((float("nan"), float("inf"), -1.0, 0.0, 1e38, 1e-45))]),
         "nothing": b"",
     }

@@ -77,13 +77,13 @@ typedef struct sereno_verdict {
 typedef sereno_verdict (*sereno_observer)(void *ctx, const sereno_boundary *boundary);
 
 /*
- * A token to compute. Its place in its sequence is one after its parent. It attends to the kept tokens of its
+ * A token to compute. Its place in its sequence is one after its parent. It attends to the committed tokens of its
  * sequence, its ancestors in the pass and itself: parents are the ancestor mask of a tree of candidates.
  */
 typedef struct sereno_input {
     int32_t token;
     int32_t sequence; /* 0 .. n_sequences - 1 */
-    int32_t parent;   /* index of an earlier input of the same pass and sequence; -1: the last kept token */
+    int32_t parent;   /* index of an earlier input of the same pass and sequence; -1: the last committed token */
     bool wants_logits;
 } sereno_input;
 
@@ -128,7 +128,7 @@ typedef struct sereno_engine_ops {
     const sereno_engine_info *(*info)(const sereno_engine *e);
 
     /*
-     * Runs the tokens. Afterwards they are computed but not kept: lengths are as before until `keep`.
+     * Runs the tokens. Afterwards they are computed but not committed: lengths are as before until `commit`.
      * SERENO_ERR_INVALID: inputs break the rules above. SERENO_ERR_CONTEXT_FULL: a token would lie at
      * position n_ctx or later. SERENO_ERR_ABANDONED: the observer said so. In each of these cases
      * nothing has changed, except that results of the pass before are gone.
@@ -139,24 +139,24 @@ typedef struct sereno_engine_ops {
     const float *(*logits)(const sereno_engine *e, int32_t i);
 
     /*
-     * Keeps a path of inputs of the last pass: path[0] is a child of the last kept token, each later one
+     * Commits a path of inputs of the last pass: path[0] is a child of the last committed token, each later one
      * a child of the one before. The sequence grows by n; its other computed tokens are forgotten.
      * At most once a pass and sequence. SERENO_ERR_INVALID: not such a path; nothing has changed.
      */
-    int (*keep)(sereno_engine *e, int32_t sequence, const int32_t *path, int32_t n, sereno_error *err);
+    int (*commit)(sereno_engine *e, int32_t sequence, const int32_t *path, int32_t n, sereno_error *err);
 
-    /* Kept tokens of a sequence. */
+    /* Committed tokens of a sequence. */
     int32_t (*length)(const sereno_engine *e, int32_t sequence);
 
     /* Forgets all but the first `length` tokens; 0 <= length <= the present one. */
     int (*truncate)(sereno_engine *e, int32_t sequence, int32_t length, sereno_error *err);
 
     /*
-     * Appends the next n kept tokens of sequence `from` to sequence `to`, which must hold the same tokens as `from`
-     * does up to its own length (the engine cannot tell): those from length(to) on, so that afterwards it holds n more.
-     * Their keys and values are copied bit for bit, hence what follows has the logits that it has where `to` ran the
-     * tokens itself. What the last pass computed for `to` and did not keep is forgotten, even if n is 0; `from`, what
-     * the pass computed for it included, stays as it is, and may go on or be truncated at once.
+     * Appends the next n committed tokens of sequence `from` to sequence `to`, which must hold the same tokens as
+     * `from` does up to its own length (the engine cannot tell): those from length(to) on, so that afterwards it holds
+     * n more. Their keys and values are copied bit for bit, hence what follows has the logits that it has where `to`
+     * ran the tokens itself. What the last pass computed for `to` and did not commit is forgotten, even if n is 0;
+     * `from`, what the pass computed for it included, stays as it is, and may go on or be truncated at once.
      *
      * Takes about n times the bytes of a token's keys and values (tens of KB for a model of a billion parameters) over
      * the rate at which memory is read and written, on the calling thread and without boundaries: who must answer soon
@@ -247,8 +247,8 @@ typedef enum sereno_self_draft {
  *
  * A sequence of the draft falls back to what the target holds whenever the target runs a pass with it, keeps, truncates
  * or copies to it; `truncate` goes no further back than that, and `copy` is the target's alone. Opening a draft and its
- * passes make the target forget what its own last pass computed and did not keep; kept tokens are never touched. Of
- * several drafts of a target, a pass of one makes the others fall back.
+ * passes make the target forget what its own last pass computed and did not commit; committed tokens are never touched.
+ * Of several drafts of a target, a pass of one makes the others fall back.
  *
  * target: a native engine, to be closed after the draft. n_layers: of SELF_LAYERS, 1 .. the target's less one.
  * progress (may be NULL) as in the options. SERENO_ERR_INVALID names the layers allowed. On failure *out is NULL.

@@ -5,7 +5,7 @@
  * Pure: sereno_governor_step reads no clock, allocates nothing, takes no lock and makes no system call; time is in the
  * event. So it can be embedded beside any engine (QNN, Core ML, a simulator): tell it what happened, do what it says.
  * This header and the library sereno-governor need nothing else of sereno; the rest of sereno obeys it through
- * sereno_governing (governing.h).
+ * sereno_governor_hook (governor_hook.h).
  *
  * Guarantees: every decision lies in the ranges given here whatever the events are (time that goes back, NaN); only
  * passes of plan DRAFT are ever abandoned; with credit_s up to 1 and nothing forced, work done is at least 0.9 of the
@@ -54,13 +54,13 @@ typedef enum sereno_event_kind {
  * its slope: how much it rises, as a share, beside a foreground that streams all it can. All zero: there is no signal.
  */
 typedef struct sereno_signals {
-    float stretch;       /* time of a weight-streaming subgraph / its baseline; the paper's contention score plus 1. 0:
-                          * none now */
-    float stretch_slope; /* > 0; below 0.2 it says nothing and is left out */
-    float probe;         /* latency of dependent loads / their baseline; 0: none now */
-    float probe_slope;   /* > 0 */
-    float run_delay;     /* of the time lately, the share that compute threads waited for a core: 0 .. 1 */
-    bool has_run_delay;  /* run_delay is known now */
+    float slowdown;       /* time of a weight-streaming subgraph / its baseline; the paper's contention score plus 1. 0:
+                           * none now */
+    float slowdown_slope; /* > 0; below 0.2 it says nothing and is left out */
+    float probe;          /* latency of dependent loads / their baseline; 0: none now */
+    float probe_slope;    /* > 0 */
+    float run_delay;      /* of the time lately, the share that compute threads waited for a core: 0 .. 1 */
+    bool has_run_delay;   /* run_delay is known now */
 } sereno_signals;
 
 /* Of a subgraph, or another piece of a pass behind which there is a boundary. */
@@ -178,17 +178,17 @@ SERENO_API int sereno_governor_set(sereno_governor_params *params, const char *k
 SERENO_API int sereno_governor_check(const sereno_governor_params *params, sereno_error *err);
 
 /* What the guarantee is reckoned from. */
-typedef struct sereno_governor_limits {
+typedef struct sereno_throughput_profile {
     double plain_tok_s;  /* speed of plain decoding with the machine to itself; > 0 */
     double prefill_cost; /* of a prompt token, in tokens of plain decoding; 0 .. 1 */
-} sereno_governor_limits;
+} sereno_throughput_profile;
 
 /* ---- The governor ---- */
 
 typedef struct sereno_governor sereno_governor;
 
 /* SERENO_ERR_INVALID: a setting is out of range. On failure *out is NULL. */
-SERENO_API int sereno_governor_open(const sereno_governor_params *params, const sereno_governor_limits *limits,
+SERENO_API int sereno_governor_open(const sereno_governor_params *params, const sereno_throughput_profile *throughput,
                                     sereno_governor **out, sereno_error *err);
 SERENO_API void sereno_governor_close(sereno_governor **governor);
 
@@ -212,7 +212,7 @@ typedef struct sereno_governor_stats {
 SERENO_API void sereno_governor_read(const sereno_governor *governor, sereno_governor_stats *out);
 
 /* What holds where nobody governs: the widest bounds, no sleep. */
-SERENO_API sereno_decision sereno_ungoverned(void);
+SERENO_API sereno_decision sereno_decision_default(void);
 
 SERENO_END
 

@@ -37,7 +37,7 @@ SERENO_API void sereno_meter_close(sereno_meter **meter);
 
 /*
  * A unit (0 .. n_units - 1) has run for a batch (1 .. SERENO_PREFILL_BATCH_MAX) in wall_ns and ended at now_ns. Gives
- * stretch, or no signal: where the unit does not stream or nothing is known of it at this batch yet, and where it took
+ * slowdown, or no signal: where the unit does not stream or nothing is known of it at this batch yet, and where it took
  * eight times its usual time, which is no contention but a lost core. Leave out what ran right after a rest: threads
  * that wake are slow by themselves.
  */

@@ -9,7 +9,7 @@
 #include "sereno/chat.h"
 #include "sereno/clock.h"
 #include "sereno/engine.h"
-#include "sereno/governing.h"
+#include "sereno/governor_hook.h"
 #include "sereno/sampler.h"
 #include "sereno/speculation.h"
 #include "sereno/text.h"
@@ -53,7 +53,7 @@ typedef struct sereno_request {
     /*
      * For experiments and simulations. clock: for the timings, and for what the planner learns; NULL: the engine's.
      * observer: called at every boundary after the cancel flag was looked at; NULL: none. A pass of plan DRAFT that it
-     * abandons ends the draft of this step, any other is tried again. governing: who bounds it in place of the
+     * abandons ends the draft of this step, any other is tried again. governor_hook: who bounds it in place of the
      * session's governor, asked at boundaries where the observer has said continue; what it is told carries the
      * engine's clock in any case. Where several requests are under way, those of the one that began alone hold,
      * and are borrowed until none is under way.
@@ -61,7 +61,7 @@ typedef struct sereno_request {
     const sereno_clock *clock;
     sereno_observer observer;
     void *observer_ctx;
-    sereno_governing governing;
+    sereno_governor_hook governor_hook;
 } sereno_request;
 
 typedef enum sereno_finish {

@@ -8,10 +8,10 @@
  *
  * What is dropped, and counted: samples in which the owner took a page fault; times beyond what memory can do (8 times
  * the baseline, 20 of the probe); a subgraph at whose end schedstat was read and shows 50 us of waiting a thread. As it
- * is read every 2 ms, most subgraphs that a lost core stretched by less are given; run delay tells of them afterwards.
+ * is read every 2 ms, most subgraphs that a lost core slowed by less are given; run delay tells of them afterwards.
  *
  * Baselines are by plan, batch and subgraph: of a calibration, or else learned as it goes, as a low quantile of what is
- * seen. They rise by 2 % a minute at most, and only while the other signal (probe or stretch) has lately been
+ * seen. They rise by 2 % a minute at most, and only while the other signal (probe or slowdown) has lately been
  * below 1.1: a slower clock is followed, contention that lasts is not. Where there is no other signal its own must be.
  * Slopes are a calibration's, or those that ship. Without a calibration the probe has a slope of 0 (it says nothing)
  * where weights are less than twice the last-level cache.
@@ -29,7 +29,7 @@
 #include "sereno/error.h"
 #include "sereno/experimental.h"
 #include "sereno/frame_hint.h"
-#include "sereno/governing.h"
+#include "sereno/governor_hook.h"
 
 SERENO_BEGIN
 
@@ -102,15 +102,15 @@ SERENO_API int sereno_sensor_open(sereno_engine *target, sereno_engine *draft, c
 SERENO_API void sereno_sensor_close(sereno_sensor **sensor);
 
 /*
- * Signals of a boundary. May probe: some microseconds, while no compute thread works. There is no stretch of attention,
- * of a subgraph that was never seen before and of which a calibration says nothing, and of the first one after a
- * sleep or a gap of 5 ms, which begins with waking threads. Boundaries come in the order in which they happen, those of
- * target and draft through one sensor.
+ * Signals of a boundary. May probe: some microseconds, while no compute thread works. There is no slowdown of
+ * attention, of a subgraph that was never seen before and of which a calibration says nothing, and of the first one
+ * after a sleep or a gap of 5 ms, which begins with waking threads. Boundaries come in the order in which they happen,
+ * those of target and draft through one sensor.
  */
 SERENO_API sereno_signals sereno_sensor_read(sereno_sensor *sensor, const sereno_boundary *boundary);
 
 typedef struct sereno_sensor_stats {
-    uint64_t stretches, probes;              /* samples given */
+    uint64_t slowdowns, probes;              /* samples given */
     uint64_t dropped_faults, dropped_delays; /* left out: a page fault of the owner or a deschedule fell into them */
     uint64_t probe_time_ns;
     double probe_baseline_ns; /* as it is known now; 0: there is none */
@@ -144,7 +144,7 @@ SERENO_API int sereno_control_open(sereno_control *c, sereno_engine *target, ser
 SERENO_API void sereno_control_close(sereno_control *c);
 
 /* What requests are governed by; borrows the control. */
-SERENO_API sereno_governing sereno_control_governing(sereno_control *control);
+SERENO_API sereno_governor_hook sereno_control_hook(sereno_control *control);
 
 SERENO_END
 

@@ -134,8 +134,8 @@ SERENO_API sereno_engine *sereno_session_draft(sereno_session *session);
 
 /* Keeps a calibration of these two for sessions with so many threads (0: as many as this one has) in the cache folder.
  * path: of the file, of `size` bytes. SERENO_ERR_IO: it cannot be kept. Thread: the owner. */
-SERENO_API int sereno_session_keep(sereno_session *session, const sereno_calibration *calibration, int32_t n_threads,
-                                   char *path, size_t size, sereno_error *err);
+SERENO_API int sereno_session_save_calibration(sereno_session *session, const sereno_calibration *calibration,
+                                               int32_t n_threads, char *path, size_t size, sereno_error *err);
 
 /* ---- Answers ---- */
 

@@ -41,15 +41,15 @@ SERENO_API int sereno_speculation_check(const sereno_speculation *s, sereno_erro
 
 /* What speculation did for one request. A candidate is a token that was verified beyond the one that had to be. */
 typedef struct sereno_speculation_stats {
-    int64_t passes;                          /* verification passes; tokens come from passes alone */
-    int64_t drafted;                         /* tokens that the draft model proposed */
-    int64_t drafted_abandoned;               /* passes of the draft that were abandoned */
-    int64_t verified_neural, verified_ngram; /* candidates verified, by who proposed them */
-    int64_t accepted_neural, accepted_ngram; /* of these accepted */
-    int64_t padded;                          /* tokens that only fill a pass to its batch; no candidates */
-    int64_t tried_at[SERENO_DRAFT_MAX];      /* accepted parents that had a candidate, by its depth from 1 */
-    int64_t accepted_at[SERENO_DRAFT_MAX];   /* of these, those of which a candidate was accepted */
-    int64_t passes_of[SERENO_BATCHES];       /* verification passes by batch: at most 1, 2, 4 .. 32 tokens */
+    int64_t passes;                               /* verification passes; tokens come from passes alone */
+    int64_t drafted;                              /* tokens that the draft model proposed */
+    int64_t drafted_abandoned;                    /* passes of the draft that were abandoned */
+    int64_t verified_draft_model, verified_ngram; /* candidates verified, by who proposed them */
+    int64_t accepted_draft_model, accepted_ngram; /* of these accepted */
+    int64_t padded;                               /* tokens that only fill a pass to its batch; no candidates */
+    int64_t tried_at[SERENO_DRAFT_MAX];           /* accepted parents that had a candidate, by its depth from 1 */
+    int64_t accepted_at[SERENO_DRAFT_MAX];        /* of these, those of which a candidate was accepted */
+    int64_t passes_of[SERENO_BATCHES];            /* verification passes by batch: at most 1, 2, 4 .. 32 tokens */
     /* Time of all steps, which begin after the first token, and of it: drafting, verifying by batch, asleep. */
     uint64_t step_ns, draft_ns, verify_ns[SERENO_BATCHES], sleep_ns;
 } sereno_speculation_stats;

@@ -161,7 +161,7 @@ static int run_prefill(state *s, int32_t sequence, int32_t n, bool wants_logits,
         int32_t left = n - at, batch = left < SERENO_PREFILL_BATCH_MAX ? left : SERENO_PREFILL_BATCH_MAX;
         int32_t n_logits = wants_logits && batch == left ? 1 : 0;
         status = run_chain(s, SERENO_PLAN_PREFILL, sequence, s->tokens + at, batch, n_logits, &ignored, err);
-        if (!status) status = s->engine->ops->keep(s->engine, sequence, path, batch, err);
+        if (!status) status = s->engine->ops->commit(s->engine, sequence, path, batch, err);
     }
     return status;
 }

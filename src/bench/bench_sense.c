@@ -47,11 +47,11 @@ double pearson(const double *x, const double *y, size_t stride, size_t n) {
     return pairs >= 3 && xx > 0 && yy > 0 ? xy / sqrt(xx * yy) : NAN;
 }
 
-double sense_fuse(double log_stretch, double stretch_slope, double log_probe, double probe_slope) {
+double sense_fuse(double log_slowdown, double slowdown_slope, double log_probe, double probe_slope) {
     double sum = 0, weight = 0;
-    if (stretch_slope > 0 && !isnan(log_stretch)) {
-        sum += stretch_slope * log_stretch / log1p(stretch_slope);
-        weight += stretch_slope;
+    if (slowdown_slope > 0 && !isnan(log_slowdown)) {
+        sum += slowdown_slope * log_slowdown / log1p(slowdown_slope);
+        weight += slowdown_slope;
     }
     if (probe_slope > 0 && !isnan(log_probe)) {
         sum += probe_slope * log_probe / log1p(probe_slope);
@@ -63,13 +63,13 @@ double sense_fuse(double log_stretch, double stretch_slope, double log_probe, do
 void sense_add(sense_tally *t, const sereno_signals *s, float score) {
     t->score += (double)score;
     t->scores++;
-    if (s->stretch > 0) {
-        double log_stretch = log((double)s->stretch), slope = (double)s->stretch_slope;
-        t->log_stretch += log_stretch;
-        t->stretches++;
-        if (s->stretch_slope >= slope_least) {
-            t->scaled += slope * log_stretch / log1p(slope);
-            t->stretch_slope += slope;
+    if (s->slowdown > 0) {
+        double log_slowdown = log((double)s->slowdown), slope = (double)s->slowdown_slope;
+        t->log_slowdown += log_slowdown;
+        t->slowdowns++;
+        if (s->slowdown_slope >= slope_least) {
+            t->scaled += slope * log_slowdown / log1p(slope);
+            t->slowdown_slope += slope;
             t->weighed++;
         }
     }
@@ -85,13 +85,13 @@ void sense_add(sense_tally *t, const sereno_signals *s, float score) {
 }
 
 void sense_settle(const sense_tally *t, sense_window *w) {
-    w->signal[SENSE_CS] = t->stretches ? t->log_stretch / t->stretches : NAN;
+    w->signal[SENSE_CS] = t->slowdowns ? t->log_slowdown / t->slowdowns : NAN;
     w->signal[SENSE_PROBE] = t->probes ? t->log_probe / t->probes : NAN;
     w->signal[SENSE_RUN_DELAY] = t->delays ? t->run_delay / t->delays : NAN;
-    double slope = t->weighed ? t->stretch_slope / t->weighed : 0, log_stretch = NAN;
-    if (t->weighed) log_stretch = t->scaled / t->stretch_slope * log1p(slope); /* what one such slope would say */
+    double slope = t->weighed ? t->slowdown_slope / t->weighed : 0, log_slowdown = NAN;
+    if (t->weighed) log_slowdown = t->scaled / t->slowdown_slope * log1p(slope); /* what one such slope would say */
     w->signal[SENSE_SCORE] = t->scores ? t->score / t->scores : NAN;
-    w->signal[SENSE_FUSED] = sense_fuse(log_stretch, slope, w->signal[SENSE_PROBE], t->probe_slope);
+    w->signal[SENSE_FUSED] = sense_fuse(log_slowdown, slope, w->signal[SENSE_PROBE], t->probe_slope);
 }
 
 void sense_correlate(sense_result *r) {
@@ -237,7 +237,7 @@ static int run_pass(sereno_engine *e, sereno_plan_kind plan, int32_t n, watcher 
     const sereno_pass pass = {
         .plan = plan, .inputs = inputs, .n_inputs = n, .observer = observe, .observer_ctx = w, .sample_cpu = true};
     int status = e->ops->pass(e, &pass, err);
-    return status ? status : e->ops->keep(e, 0, &first, 1, err);
+    return status ? status : e->ops->commit(e, 0, &first, 1, err);
 }
 
 /* One step of decoding. A self-draft's sequence is the target's, and goes back with it. */
@@ -321,8 +321,8 @@ static int check(const watcher *w, sereno_error *err) {
 /* Its score does not depend on what it would do. */
 static int open_observer(const sereno_engine *target, sereno_governor **out, sereno_error *err) {
     const sereno_governor_params params = sereno_governor_defaults(SERENO_POLICY_THROUGHPUT);
-    const sereno_governor_limits limits = sereno_governor_limits_of(target);
-    return sereno_governor_open(&params, &limits, out, err);
+    const sereno_throughput_profile throughput = sereno_throughput_profile_of(target);
+    return sereno_governor_open(&params, &throughput, out, err);
 }
 
 int bench_sense(const sense_options *o, sense_result *out, sereno_error *err) {

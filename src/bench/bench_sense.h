@@ -80,10 +80,10 @@ double pearson(const double *x, const double *y, size_t stride, size_t n);
 
 /* Sums of a window's samples; all zero is a good start. */
 typedef struct sense_tally {
-    double log_stretch, stretch_slope, log_probe, probe_slope, run_delay;
-    double scaled; /* logs of stretches over what their slopes make of them, weighed by these */
+    double log_slowdown, slowdown_slope, log_probe, probe_slope, run_delay;
+    double scaled; /* logs of slowdowns over what their slopes make of them, weighed by these */
     double score;
-    int stretches, weighed, probes, delays, scores;
+    int slowdowns, weighed, probes, delays, scores;
 } sense_tally;
 
 /* score: of a governor that was given them. */
@@ -95,6 +95,6 @@ void sense_correlate(sense_result *r);
 
 /* What a window's samples of two ratios say together, by their mean logarithms and slopes (0: there was none); NaN
  * where neither says anything. */
-double sense_fuse(double log_stretch, double stretch_slope, double log_probe, double probe_slope);
+double sense_fuse(double log_slowdown, double slowdown_slope, double log_probe, double probe_slope);
 
 #endif

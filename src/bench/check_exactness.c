@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check_governing.h"
+#include "check_governor.h"
 #include "errors.h"
 #include "generator.h"
 #include "number.h"
@@ -65,7 +65,7 @@ typedef struct trial {
     int32_t sequence, n_ctx;
     sereno_speculation speculation;
     mischief mischief;
-    check_governing_kind governed;
+    check_governor_kind governed;
     int n_answers;
     /* While it runs. */
     generator *generator;
@@ -345,9 +345,9 @@ static void add_stats(check_counts *c, const sereno_speculation_stats *s) {
     c->passes += s->passes;
     c->drafted += s->drafted;
     c->drafts_abandoned += s->drafted_abandoned;
-    c->verified_neural += s->verified_neural;
+    c->verified_draft_model += s->verified_draft_model;
     c->verified_ngram += s->verified_ngram;
-    c->accepted_neural += s->accepted_neural;
+    c->accepted_draft_model += s->accepted_draft_model;
     c->accepted_ngram += s->accepted_ngram;
 }
 
@@ -361,8 +361,8 @@ static int generate_disturbed(const check_options *o, trial *t, bool cancels, ou
                    .watch = &o->watch,
                    .counts = t->counts};
     const sereno_clock clock = {disturbed_now_ns, &d};
-    check_governing governing;
-    int status = check_governing_open(&governing, t->governed, rng_u64(&t->r), err);
+    check_governor governor;
+    int status = check_governor_open(&governor, t->governed, rng_u64(&t->r), err);
     if (status) return status;
     sereno_request request = request_of(a, stops);
     request.sequence = t->sequence;
@@ -370,10 +370,10 @@ static int generate_disturbed(const check_options *o, trial *t, bool cancels, ou
     request.clock = &clock;
     request.observer = disturb;
     request.observer_ctx = &d;
-    request.governing = check_governing_of(&governing);
+    request.governor_hook = check_governor_of(&governor);
     status = generator_run(t->generator, &request, &out->g, err);
-    t->counts->governed += governing.changed;
-    check_governing_close(&governing);
+    t->counts->governed += governor.changed;
+    check_governor_close(&governor);
     out->kept = t->engine->ops->length(t->engine, t->sequence);
     out->cancelled = sereno_cancel_requested(&d.cancel);
     add_stats(t->counts, &out->g.speculation);
@@ -454,7 +454,7 @@ static void describe(const check_options *o, const trial *t, char *out, size_t s
         (double)p->temperature, p->top_k, (double)p->top_p, (double)p->min_p, p->seed, a->n_stops, cancelled_first,
         o->draft_names[t->draft], b->may_draft ? "" : " (may not draft)", b->draft_min, b->draft_max, b->batch_min,
         b->batch_max, ngrams, t->engine->ops->info(t->engine)->n_threads, t->sequence, t->mischief.abandon_draft_of,
-        t->mischief.abandon_other_of, check_governing_name(t->governed));
+        t->mischief.abandon_other_of, check_governor_name(t->governed));
 }
 
 /* ---- A trial ---- */
@@ -561,9 +561,9 @@ check_counts check_total(const check_result *result) {
         sum.passes += c->passes;
         sum.drafted += c->drafted;
         sum.drafts_abandoned += c->drafts_abandoned;
-        sum.verified_neural += c->verified_neural;
+        sum.verified_draft_model += c->verified_draft_model;
         sum.verified_ngram += c->verified_ngram;
-        sum.accepted_neural += c->accepted_neural;
+        sum.accepted_draft_model += c->accepted_draft_model;
         sum.accepted_ngram += c->accepted_ngram;
         sum.passes_abandoned += c->passes_abandoned;
         sum.sleeps += c->sleeps;

@@ -43,7 +43,8 @@ typedef struct check_options {
 typedef struct check_counts {
     uint64_t trials, answers; /* an answer: one request, plain and speculated */
     uint64_t tokens;
-    int64_t passes, drafted, drafts_abandoned, verified_neural, verified_ngram, accepted_neural, accepted_ngram;
+    int64_t passes, drafted, drafts_abandoned, verified_draft_model, verified_ngram, accepted_draft_model,
+        accepted_ngram;
     uint64_t passes_abandoned; /* of the target, and tried again */
     uint64_t governed;         /* decisions of a governor, or of chance in its place, that held back */
     uint64_t sleeps, cancelled, stopped, filled; /* answers first cancelled; ended by a stop string; by the context */

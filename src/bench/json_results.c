@@ -67,10 +67,11 @@ json_t *json_check_counts(const check_counts *c) {
                      (json_int_t)c->trials, "answers", (json_int_t)c->answers, "tokens", (json_int_t)c->tokens,
                      "passes", (json_int_t)c->passes, "passes_abandoned", (json_int_t)c->passes_abandoned, "drafted",
                      (json_int_t)c->drafted, "drafted_abandoned", (json_int_t)c->drafts_abandoned, "verified_neural",
-                     (json_int_t)c->verified_neural, "verified_ngram", (json_int_t)c->verified_ngram, "accepted_neural",
-                     (json_int_t)c->accepted_neural, "accepted_ngram", (json_int_t)c->accepted_ngram, "sleeps",
-                     (json_int_t)c->sleeps, "governed", (json_int_t)c->governed, "cancelled", (json_int_t)c->cancelled,
-                     "stopped", (json_int_t)c->stopped, "filled_context", (json_int_t)c->filled);
+                     (json_int_t)c->verified_draft_model, "verified_ngram", (json_int_t)c->verified_ngram,
+                     "accepted_neural", (json_int_t)c->accepted_draft_model, "accepted_ngram",
+                     (json_int_t)c->accepted_ngram, "sleeps", (json_int_t)c->sleeps, "governed",
+                     (json_int_t)c->governed, "cancelled", (json_int_t)c->cancelled, "stopped", (json_int_t)c->stopped,
+                     "filled_context", (json_int_t)c->filled);
 }
 
 /* ---- Reaction ---- */
@@ -131,7 +132,7 @@ json_t *json_sense_signals(const sense_result *r) {
 }
 
 json_t *json_sense_samples(const sereno_sensor_stats *t) {
-    return json_pack("{s:I, s:I, s:I, s:I, s:f, s:f}", "stretches", (json_int_t)t->stretches, "probes",
+    return json_pack("{s:I, s:I, s:I, s:I, s:f, s:f}", "slowdowns", (json_int_t)t->slowdowns, "probes",
                      (json_int_t)t->probes, "dropped_faults", (json_int_t)t->dropped_faults, "dropped_delays",
                      (json_int_t)t->dropped_delays, "probe_ms", (double)t->probe_time_ns / 1e6, "probe_baseline_ns",
                      t->probe_baseline_ns);

@@ -21,7 +21,7 @@ static int place_error(int32_t i, const char *problem, sereno_error *err) {
 }
 
 /*
- * Position, slot and path of an input. Computed tokens take the slots after the kept ones, in order.
+ * Position, slot and path of an input. Computed tokens take the slots after the committed ones, in order.
  * As long as a token and all its ancestors so come to lie at their positions, the path is contiguous.
  */
 static int place_input(native_engine *e, int32_t i, const sereno_input *in, int32_t *n_of_sequence, sereno_error *err) {
@@ -182,13 +182,13 @@ static int check_sequence(const native_engine *e, int32_t sequence, sereno_error
     return err_set(err, SERENO_ERR_INVALID, "sequence %d; there are %d", sequence, e->info.n_sequences);
 }
 
-static int native_keep(sereno_engine *base, int32_t sequence, const int32_t *path, int32_t n, sereno_error *err) {
+static int native_commit(sereno_engine *base, int32_t sequence, const int32_t *path, int32_t n, sereno_error *err) {
     native_engine *e = native(base);
     int status = check_sequence(e, sequence, err);
     if (status) return status;
     follow(e, sequence);
     if (!e->pending[sequence]) {
-        return err_set(err, SERENO_ERR_INVALID, "sequence %d has no computed tokens to keep", sequence);
+        return err_set(err, SERENO_ERR_INVALID, "sequence %d has no computed tokens to commit", sequence);
     }
     if (n < 0 || n > e->n_inputs) {
         return err_set(err, SERENO_ERR_INVALID, "a path of %d of %d computed tokens", n, e->n_inputs);
@@ -197,7 +197,7 @@ static int native_keep(sereno_engine *base, int32_t sequence, const int32_t *pat
         int32_t i = path[k];
         if (i < 0 || i >= e->n_inputs || e->inputs[i].sequence != sequence ||
             e->inputs[i].parent != (k == 0 ? -1 : path[k - 1])) {
-            return err_set(err, SERENO_ERR_INVALID, "input %d does not continue the path to keep", i);
+            return err_set(err, SERENO_ERR_INVALID, "input %d does not continue the path to commit", i);
         }
     }
     int32_t length = kv_length(&e->kv, sequence);
@@ -277,7 +277,7 @@ const sereno_engine_ops native_ops = {
     .info = native_info,
     .pass = native_pass,
     .logits = native_logits,
-    .keep = native_keep,
+    .commit = native_commit,
     .length = native_length,
     .truncate = native_truncate,
     .copy = native_copy,

@@ -62,7 +62,7 @@ typedef struct native_engine {
     int32_t logits_input[BATCH_MAX]; /* input of each row of logits */
     int32_t logits_row[BATCH_MAX];   /* row of each input, or -1 */
     region logits;                   /* [row][n_vocab] floats */
-    bool *pending;                   /* by sequence: it has computed tokens that may be kept */
+    bool *pending;                   /* by sequence: it has computed tokens that may be committed */
     /* Team's figures as last read. */
     uint64_t cpu_ns, run_delay_ns, sampled_ns;
 } native_engine;
@@ -81,7 +81,7 @@ static inline native_engine *native(sereno_engine *e) {
 int native_open_results(native_engine *e, sereno_error *err);
 int native_open_plans(native_engine *e, sereno_error *err);
 
-/* What other engines over the same cache computed for a sequence and did not keep is about to be overwritten. */
+/* What other engines over the same cache computed for a sequence and did not commit is about to be overwritten. */
 void native_claim(native_engine *e, int32_t sequence);
 
 /* Lays out the activations of the largest pass. */

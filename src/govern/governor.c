@@ -51,7 +51,7 @@ struct sereno_governor {
     histogram scores, reactions;
 };
 
-sereno_decision sereno_ungoverned(void) {
+sereno_decision sereno_decision_default(void) {
     return (sereno_decision){.bounds = {.may_draft = true,
                                         .draft_max = SERENO_DRAFT_MAX,
                                         .batch_min = 1,
@@ -61,24 +61,24 @@ sereno_decision sereno_ungoverned(void) {
                              .next_ns = UINT64_MAX};
 }
 
-int sereno_governor_open(const sereno_governor_params *params, const sereno_governor_limits *limits,
+int sereno_governor_open(const sereno_governor_params *params, const sereno_throughput_profile *throughput,
                          sereno_governor **out, sereno_error *err) {
     *out = NULL;
     int status = sereno_governor_check(params, err);
     if (status) return status;
-    if (!(limits->plain_tok_s > 0) || !isfinite(limits->plain_tok_s) ||
-        !(limits->prefill_cost >= 0 && limits->prefill_cost <= 1)) {
+    if (!(throughput->plain_tok_s > 0) || !isfinite(throughput->plain_tok_s) ||
+        !(throughput->prefill_cost >= 0 && throughput->prefill_cost <= 1)) {
         return err_set(err, SERENO_ERR_INVALID,
                        "plain decoding at %g tok/s, a prompt token at %g of one: above 0, and 0 to 1, are allowed",
-                       limits->plain_tok_s, limits->prefill_cost);
+                       throughput->plain_tok_s, throughput->prefill_cost);
     }
     sereno_governor *g = calloc(1, sizeof *g);
     if (!g) return err_no_memory(err, "a governor", sizeof *g);
     const sereno_governor_params *p = &g->params;
     const sereno_governor_experiments *x = &p->experimental;
     g->params = *params;
-    g->prefill_cost = limits->prefill_cost;
-    g->guarantee_tok_s = fmax(p->min_tok_s, p->min_share * limits->plain_tok_s);
+    g->prefill_cost = throughput->prefill_cost;
+    g->guarantee_tok_s = fmax(p->min_tok_s, p->min_share * throughput->plain_tok_s);
     score_init(&g->score, p);
     burst_init(&g->burst, p);
     g->pi = (pi_control){.kp = x->kp, .ki = x->ki};
@@ -365,7 +365,7 @@ void sereno_governor_step(sereno_governor *g, const sereno_event *event, sereno_
     note_signals(g, event);
     control(g);
     measures m = choose(g, event);
-    *out = sereno_ungoverned();
+    *out = sereno_decision_default();
     out->bounds.may_draft = !m.preempt;
     out->bounds.batch_min = m.batch_min;
     g->stats.batch_changes += g->batch_min > 0 && m.batch_min != g->batch_min;

@@ -3,15 +3,16 @@
 #include <math.h>
 
 /* Noise of a single sample, of the logarithm: of a subgraph's time, and of eight loads. */
-static const double stretch_noise = 0.1, probe_noise = 0.2;
+static const double slowdown_noise = 0.1, probe_noise = 0.2;
 /* A baseline is known to a few percent at best: what moves no more than that with contention says nothing of it. */
 static const double least_slope = 0.2;
-/* What the level of the probe must be below to call a stretch quiet; and of the stretch itself where there is none. */
-static const double quiet_probe = 0.2, quiet_stretch = 0.25;
+/* What the level of the probe must be below to call a slowdown quiet; and of the slowdown itself where there is none.
+ */
+static const double quiet_probe = 0.2, quiet_slowdown = 0.25;
 /* To believe that the machine has become clearly faster, as a share of drift_s. What is not clear is not believed
  * sooner, or noise would lower the baseline. */
 static const double faster_share = 0.2, clearly_faster = 0.05;
-/* What the stretch says beyond the probe is no contention but the machine, when it is more than `apart` (of the
+/* What the slowdown says beyond the probe is no contention but the machine, when it is more than `apart` (of the
  * logarithm) for some milliseconds, and then until it is less than `together`. */
 static const double apart = 0.1, together = 0.02, lately_ns = 20e6, lag_ns = 15e6;
 /* A probe is believed in this while it is fresh, and if its samples weigh so much. */
@@ -87,14 +88,14 @@ static double weigh(score *s, evidence *e, signal_floor *f, const reading *r) {
     return r->intensity * r->weight / (r->weight + doubt);
 }
 
-/* The probe sees contention and hardly the machine's speed: what the stretch says beyond it is speed, as long as it is
+/* The probe sees contention and hardly the machine's speed: what the slowdown says beyond it is speed, as long as it is
  * there to say something. */
 static void follow_lag(score *s, uint64_t now_ns, double logarithm, double full) {
     static const double sample_max = 1; /* a single sample does not move the mean far */
     bool told = s->probe_told_ns > 0 && now_ns - s->probe_told_ns <= told_for_ns;
-    double dt_ns = s->stretch_ns > 0 ? fmin((double)(now_ns - s->stretch_ns), sample_max_ns) : 0;
+    double dt_ns = s->slowdown_ns > 0 ? fmin((double)(now_ns - s->slowdown_ns), sample_max_ns) : 0;
     double beyond = told ? clamp(logarithm - s->drift - full * s->probe_told, -sample_max, sample_max) : 0;
-    s->stretch_ns = now_ns;
+    s->slowdown_ns = now_ns;
     blend(&s->beyond, beyond, dt_ns, lately_ns);
     double wanted = told && s->beyond > (s->lag > 0 ? together : apart) ? s->beyond : 0;
     blend(&s->lag, wanted, dt_ns, lag_ns);
@@ -105,13 +106,13 @@ static void follow_lag(score *s, uint64_t now_ns, double logarithm, double full)
  * samples it would find the fastest. */
 static void follow_drift(score *s, double dt_ns, double logarithm, double full) {
     if (dt_ns > s->slow_ns) dt_ns = s->slow_ns; /* a gap is no evidence */
-    blend(&s->stretch_mean, clamp(logarithm, -drift_max, drift_max), dt_ns, s->slow_ns);
-    double level = s->has_probe ? s->probe_level : s->stretch_level, off = s->stretch_mean - s->drift;
-    if (off > 0 && level > (s->has_probe ? quiet_probe : quiet_stretch)) return;
+    blend(&s->slowdown_mean, clamp(logarithm, -drift_max, drift_max), dt_ns, s->slow_ns);
+    double level = s->has_probe ? s->probe_level : s->slowdown_level, off = s->slowdown_mean - s->drift;
+    if (off > 0 && level > (s->has_probe ? quiet_probe : quiet_slowdown)) return;
     double before = s->drift;
     s->drift += off * (1 - kept(dt_ns, off > -clearly_faster ? s->drift_ns : s->drift_ns * faster_share));
     /* By little steps a foreground that grows slowly would be followed all the way. */
-    if (!s->has_probe) s->drift = fmin(s->drift, fmax(before, quiet_stretch * full));
+    if (!s->has_probe) s->drift = fmin(s->drift, fmax(before, quiet_slowdown * full));
 }
 
 /* The fast score has been this for so long. */
@@ -139,10 +140,10 @@ bool score_update(score *s, uint64_t now_ns, const sereno_signals *signals, sere
         s->probe_ns = now_ns;
     }
     s->has_probe = s->probe_ns > 0 && now_ns - s->probe_ns < probe_lost_ns;
-    if (is_signal(signals->stretch, signals->stretch_slope)) {
-        double logarithm = log((double)signals->stretch);
-        reading r = read_sample(logarithm - s->drift - s->lag, signals->stretch_slope, stretch_noise);
-        blend(&s->stretch_level, weigh(s, &e, &s->stretch_floor[plan], &r), sample_dt_ns, s->slow_ns);
+    if (is_signal(signals->slowdown, signals->slowdown_slope)) {
+        double logarithm = log((double)signals->slowdown);
+        reading r = read_sample(logarithm - s->drift - s->lag, signals->slowdown_slope, slowdown_noise);
+        blend(&s->slowdown_level, weigh(s, &e, &s->slowdown_floor[plan], &r), sample_dt_ns, s->slow_ns);
         follow_lag(s, now_ns, logarithm, r.full);
         follow_drift(s, sample_dt_ns, logarithm, r.full);
     }

@@ -20,11 +20,11 @@
  * never is.
  *
  * Drift: the machine's own speed changes (clock, heat), and then all subgraphs take longer while loads do not. So
- * the stretch is reckoned from a baseline which follows it slowly as long as the probe says that nothing contends;
- * where there is no probe, only as long as the stretch itself is small (so a clock that changes by more than a quarter
+ * the slowdown is reckoned from a baseline which follows it slowly as long as the probe says that nothing contends;
+ * where there is no probe, only as long as the slowdown itself is small (so a clock that changes by more than a quarter
  * of the slope stays unexplained). A machine that has become clearly faster is believed sooner, and always.
  *
- * Lag: a host that others use too slows the machine by more, for parts of a second. What the stretch says beyond the
+ * Lag: a host that others use too slows the machine by more, for parts of a second. What the slowdown says beyond the
  * probe is taken off it within some 40 ms where it is much, contended or not; so it stands for what comes and goes
  * within these, and the probe for what lasts.
  *
@@ -45,19 +45,19 @@ typedef struct score {
     double fast_ns, slow_ns, drift_ns; /* time constants */
     double sum, weight;                /* of late samples' intensities, decaying */
     double fast, slow;
-    double recent;                     /* in between: whether something contends now, noise left out */
-    double seen_ns;                    /* time that samples stand for, and time in which none came for long */
-    double quiet_ns;                   /* the fast score has been low for so long */
-    double lasting;                    /* as slow, but set to 0 by whoever saw a burst end */
-    double drift;                      /* logarithm of how much slower the machine is than its baselines */
-    double stretch_mean;               /* slow mean of the stretch's logarithm, drift included */
-    double stretch_level, probe_level; /* slow means: of the stretch's intensity, and of the probe's */
-    double probe_told;                 /* intensity of the probe's last sample that weighs enough */
-    double beyond, lag; /* of the stretch's logarithm, what the probe does not explain; as it is believed */
-    signal_floor stretch_floor[SERENO_PLAN_PREFILL + 1], probe_floor[2]; /* by plan; after running and resting */
-    bool has_probe;                                                      /* one came lately */
+    double recent;                      /* in between: whether something contends now, noise left out */
+    double seen_ns;                     /* time that samples stand for, and time in which none came for long */
+    double quiet_ns;                    /* the fast score has been low for so long */
+    double lasting;                     /* as slow, but set to 0 by whoever saw a burst end */
+    double drift;                       /* logarithm of how much slower the machine is than its baselines */
+    double slowdown_mean;               /* slow mean of the slowdown's logarithm, drift included */
+    double slowdown_level, probe_level; /* slow means: of the slowdown's intensity, and of the probe's */
+    double probe_told;                  /* intensity of the probe's last sample that weighs enough */
+    double beyond, lag; /* of the slowdown's logarithm, what the probe does not explain; as it is believed */
+    signal_floor slowdown_floor[SERENO_PLAN_PREFILL + 1], probe_floor[2]; /* by plan; after running and resting */
+    bool has_probe;                                                       /* one came lately */
     uint64_t last_ns, sample_ns, probe_ns; /* last update; last sample; last sample of the probe. 0: none */
-    uint64_t stretch_ns, probe_told_ns;    /* last sample of the stretch; and that of probe_told */
+    uint64_t slowdown_ns, probe_told_ns;   /* last sample of the slowdown; and that of probe_told */
 } score;
 
 void score_init(score *s, const sereno_governor_params *params);

@@ -123,8 +123,9 @@ static void count_boundary(engine_run *e, const sereno_boundary *b) {
     if (b->slept_ns > 0) return;
     e->meter.out->weight_bytes +=
         (b->plan == SERENO_PLAN_DRAFT ? e->draft_bytes : e->target_bytes) / (double)b->n_subgraphs;
-    double stretch_ms = (double)(b->now_ns - e->last_ns) / 1e6;
-    if (e->last_ns > 0 && stretch_ms > e->meter.out->longest_stretch_ms) e->meter.out->longest_stretch_ms = stretch_ms;
+    double uninterrupted_ms = (double)(b->now_ns - e->last_ns) / 1e6;
+    if (e->last_ns > 0 && uninterrupted_ms > e->meter.out->longest_uninterrupted_ms)
+        e->meter.out->longest_uninterrupted_ms = uninterrupted_ms;
 }
 
 static sereno_verdict observe(void *ctx, const sereno_boundary *b) {

@@ -11,7 +11,7 @@
 #include "errors.h"
 #include "utf8.h"
 
-enum { LOG_VERSION = 2, SHOWN_MAX = 96 };
+enum { LOG_VERSION = 3, SHOWN_MAX = 96 };
 static const char log_kind[] = "sereno bench corun";
 static const size_t dump_flags = JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(17);
 
@@ -50,16 +50,16 @@ static const field quantile_fields[] = {
 static const field engine_fields[] = {
     FIELD(corun_background, NUMBER, weight_bytes),
     FIELD(corun_background, NUMBER, cpu_s),
-    FIELD(corun_background, NUMBER, longest_stretch_ms),
+    FIELD(corun_background, NUMBER, longest_uninterrupted_ms),
     {0},
 };
 static const field speculation_fields[] = {
     FIELD(sereno_speculation_stats, INT64, passes),
     FIELD(sereno_speculation_stats, INT64, drafted),
     FIELD(sereno_speculation_stats, INT64, drafted_abandoned),
-    FIELD(sereno_speculation_stats, INT64, verified_neural),
+    FIELD(sereno_speculation_stats, INT64, verified_draft_model),
     FIELD(sereno_speculation_stats, INT64, verified_ngram),
-    FIELD(sereno_speculation_stats, INT64, accepted_neural),
+    FIELD(sereno_speculation_stats, INT64, accepted_draft_model),
     FIELD(sereno_speculation_stats, INT64, accepted_ngram),
     FIELD(sereno_speculation_stats, INT64, padded),
     FIELD(sereno_speculation_stats, INT64, step_ns), /* no run takes the 292 years of a sign */

@@ -79,13 +79,14 @@ static json_t *json_governed(const corun_governed *g) {
 static void put_engine(json_t *cell, const corun_cell *c) {
     const sereno_speculation_stats *s = &c->speculation;
     json_t *speculation = json_speculation(s, 0);
-    bool verified = s->verified_neural + s->verified_ngram > 0, timed = s->step_ns > 0;
+    bool verified = s->verified_draft_model + s->verified_ngram > 0, timed = s->step_ns > 0;
     json_object_set(cell, "acceptance", verified ? json_object_get(speculation, "acceptance") : json_null());
     json_object_set(cell, "time_share", timed ? json_object_get(speculation, "time_share") : json_null());
     json_object_set_new(cell, "governor", json_governed(&c->governed));
     json_object_set_new(cell, "weights_gbs", c->has_engine ? json_real(c->weights_gbs) : json_null());
     json_object_set_new(cell, "cpu_s", c->has_engine ? json_real(c->cpu_s) : json_null());
-    json_object_set_new(cell, "longest_stretch_ms", c->has_engine ? json_real(c->longest_stretch_ms) : json_null());
+    json_object_set_new(cell, "longest_uninterrupted_ms",
+                        c->has_engine ? json_real(c->longest_uninterrupted_ms) : json_null());
     json_decref(speculation);
 }
 

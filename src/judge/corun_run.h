@@ -38,9 +38,9 @@ typedef struct corun_background {
     bool has_engine;                      /* it was ours: what follows is known. A peer's is not */
     sereno_speculation_stats speculation; /* sums of the requests; tried_at and accepted_at are not kept in the log */
     corun_governed governed;
-    double weight_bytes;       /* weights read, target and draft */
-    double cpu_s;              /* CPU time of the process */
-    double longest_stretch_ms; /* longest time between two boundaries, at which alone it can yield */
+    double weight_bytes;             /* weights read, target and draft */
+    double cpu_s;                    /* CPU time of the process */
+    double longest_uninterrupted_ms; /* longest time between two boundaries, at which alone it can yield */
 } corun_background;
 
 typedef struct corun_run {

@@ -129,7 +129,8 @@ static void background_of(const counted_runs *c, corun_cell *cell) {
         bytes += b->weight_bytes;
         cpu_s += b->cpu_s;
         seconds += c->list[i]->seconds;
-        if (b->longest_stretch_ms > cell->longest_stretch_ms) cell->longest_stretch_ms = b->longest_stretch_ms;
+        if (b->longest_uninterrupted_ms > cell->longest_uninterrupted_ms)
+            cell->longest_uninterrupted_ms = b->longest_uninterrupted_ms;
     }
     cell->weights_gbs = seconds > 0 ? bytes / seconds / 1e9 : 0;
     cell->cpu_s = cpu_s;

@@ -21,10 +21,10 @@ typedef struct corun_cell {
     sereno_speculation_stats speculation;
     corun_governed governed;
     /* Of an engine of ours; else 0. */
-    double weights_gbs;        /* weights read a second */
-    double cpu_s;              /* of the background, all runs together */
-    double longest_stretch_ms; /* over all runs */
-    const char *error;         /* of the last failed run; NULL: none failed. Borrowed from the runs */
+    double weights_gbs;              /* weights read a second */
+    double cpu_s;                    /* of the background, all runs together */
+    double longest_uninterrupted_ms; /* over all runs */
+    const char *error;               /* of the last failed run; NULL: none failed. Borrowed from the runs */
 } corun_cell;
 
 /* A strategy against a base, both beside one foreground. */

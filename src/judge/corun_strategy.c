@@ -20,7 +20,7 @@ const corun_kind corun_kinds[] = {
      .pacing = FULL_SPEED},
     {.name = "plain-idle-fixed", .about = "the same, and its session has the least weight", OURS, .pacing = FULL_SPEED},
     {.name = "spec", .about = "speculation", OURS, .speculates = true, .pacing = FULL_SPEED},
-    {.name = "freq-limit", .about = "one token a pass, every subgraph stretched factor= times", OURS,
+    {.name = "freq-limit", .about = "one token a pass, every subgraph takes factor= times as long", OURS,
      .pacing = {.factor = 2}},
     {.name = "chunk-sleep", .about = "one token a pass, a sleep of us= after every= subgraphs", OURS,
      .pacing = {.factor = 1, .every = 8, .sleep_us = 1000}},

@@ -72,7 +72,8 @@ json_t *json_speculation(const sereno_speculation_stats *s, int32_t n_tokens) {
         json_object_set_new(verify, batch, json_real(share_of((double)s->verify_ns[i], whole)));
     }
     double other = whole - verify_ns - (double)s->draft_ns - (double)s->sleep_ns;
-    int64_t verified = s->verified_neural + s->verified_ngram, accepted = s->accepted_neural + s->accepted_ngram;
+    int64_t verified = s->verified_draft_model + s->verified_ngram,
+            accepted = s->accepted_draft_model + s->accepted_ngram;
     json_t *time =
         json_pack("{s:f, s:o, s:f, s:f}", "draft", share_of((double)s->draft_ns, whole), "verify_by_batch", verify,
                   "sleep", share_of((double)s->sleep_ns, whole), "other", share_of(other > 0 ? other : 0, whole));
@@ -81,8 +82,9 @@ json_t *json_speculation(const sereno_speculation_stats *s, int32_t n_tokens) {
     return json_pack("{s:I, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:o, s:f, s:o}", "passes",
                      (json_int_t)s->passes, "passes_by_batch", passes, "drafted", (json_int_t)s->drafted,
                      "drafted_abandoned", (json_int_t)s->drafted_abandoned, "verified_neural",
-                     (json_int_t)s->verified_neural, "filled_ngram", (json_int_t)s->verified_ngram, "accepted_neural",
-                     (json_int_t)s->accepted_neural, "accepted_ngram", (json_int_t)s->accepted_ngram, "padded",
-                     (json_int_t)s->padded, "acceptance", share_of((double)accepted, (double)verified),
-                     "acceptance_by_depth", by_depth, "tokens_per_pass", per_pass, "time_share", time);
+                     (json_int_t)s->verified_draft_model, "filled_ngram", (json_int_t)s->verified_ngram,
+                     "accepted_neural", (json_int_t)s->accepted_draft_model, "accepted_ngram",
+                     (json_int_t)s->accepted_ngram, "padded", (json_int_t)s->padded, "acceptance",
+                     share_of((double)accepted, (double)verified), "acceptance_by_depth", by_depth, "tokens_per_pass",
+                     per_pass, "time_share", time);
 }

@@ -17,7 +17,7 @@ typedef enum pacing_hint {
 } pacing_hint;
 
 typedef struct pacing {
-    double factor;     /* every subgraph is stretched to so many times its time, by sleeping; 1: not. 1 .. 100 */
+    double factor;     /* every subgraph takes so many times its time, by sleeping; 1: not. 1 .. 100 */
     int32_t every;     /* a sleep of sleep_us after so many subgraphs; 0: never */
     uint32_t sleep_us; /* > 0 where every > 0 */
     pacing_hint hint;
@@ -30,7 +30,7 @@ enum {
 
 typedef struct pacer {
     const pacing *pacing;
-    double owed_ns; /* sleep that stretching owes; below zero after a sleep that was too long */
+    double owed_ns; /* sleep that slowing down owes; below zero after a sleep that was too long */
     int32_t since;  /* subgraphs since the last sleep of `every` */
 } pacer;            /* begins with all zero but pacing */
 

@@ -33,6 +33,6 @@ static void step(void *ctx, sereno_event *event, const sereno_boundary *boundary
     decide(c, event, boundary, decision);
 }
 
-sereno_governing sereno_control_governing(sereno_control *control) {
-    return (sereno_governing){.step = step, .ctx = control};
+sereno_governor_hook sereno_control_hook(sereno_control *control) {
+    return (sereno_governor_hook){.step = step, .ctx = control};
 }

@@ -13,7 +13,7 @@ static const double slope_shipped = 0.5;
 
 struct sereno_meter {
     baseline_table *baselines;
-    recent lately; /* of stretches that are to be believed */
+    recent lately; /* of slowdowns that are to be believed */
     int32_t n_units;
     sereno_work_unit units[];
 };
@@ -62,10 +62,10 @@ sereno_signals sereno_meter_read(sereno_meter *m, int32_t unit, int32_t batch, u
     if (!b) return none;
     if (b->value == 0 && batch == 1 && u->expected_us > 0) baseline_begin(b, (float)u->expected_us, false);
     bool is_known = b->settled || b->guessed, was_settled = b->settled;
-    float us = (float)wall_ns / 1000, stretch = is_known ? us / b->value : 0;
-    if (b->settled && stretch > lost_core) return none;
+    float us = (float)wall_ns / 1000, slowdown = is_known ? us / b->value : 0;
+    if (b->settled && slowdown > lost_core) return none;
     baseline_learn(b, us, now_ns, m->lately.n == 0 || m->lately.value < quiet);
-    if (was_settled) recent_learn(&m->lately, stretch, now_ns);
+    if (was_settled) recent_learn(&m->lately, slowdown, now_ns);
     if (!is_known) return none;
-    return (sereno_signals){.stretch = stretch, .stretch_slope = (float)(u->slope > 0 ? u->slope : slope_shipped)};
+    return (sereno_signals){.slowdown = slowdown, .slowdown_slope = (float)(u->slope > 0 ? u->slope : slope_shipped)};
 }

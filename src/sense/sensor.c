@@ -20,7 +20,7 @@ enum {
     FAULTS_READ_NS = 500000, /* page faults are counted so often at least: 0.1 % of the time */
     DELAY_NS = 50000,        /* of run delay a thread that spoils a subgraph */
     /* No memory is so slow: a core was lost. */
-    STRETCH_DESCHEDULED = 8,
+    SLOWDOWN_DESCHEDULED = 8,
     PROBE_DESCHEDULED = 20,
     /* A rest of REST_NS or more (or GAP_NS without a boundary: between requests) leaves the core slow for about
      * WARM_NS, by 1.5 and more: its clock, its caches, its power states. */
@@ -54,7 +54,7 @@ struct sereno_sensor {
     sereno_plan_kind plan; /* of the pass under way, and how many of this plan came right before it, up to ROW_MAX */
     int32_t in_row;
     baseline_table *baselines;
-    recent stretch_now;       /* what the stretch of running subgraphs lately was */
+    recent slowdown_now;      /* what the slowdown of running subgraphs lately was */
     recent after_rest[PLANS]; /* and that after a rest, which is their baseline */
     float slopes[PLANS][SIZES][SUBGRAPH_KINDS];
     float pass_us[2][SERENO_PREFILL_BATCH_MAX + 1]; /* of target and draft, by tokens */
@@ -229,16 +229,16 @@ static bool is_quiet(float level) {
 
 /* Whether a baseline may rise is for the other signal to say: both see contention, but not a slower clock. Where it is
  * silent, what has risen by little may be believed. */
-static bool stretch_may_rise(const sereno_sensor *s, uint64_t now_ns) {
+static bool slowdown_may_rise(const sereno_sensor *s, uint64_t now_ns) {
     bool probes = s->probe_slope >= least_slope && says_now(&s->probe.running, now_ns);
-    return is_quiet(probes ? probe_level(&s->probe) : s->stretch_now.value);
+    return is_quiet(probes ? probe_level(&s->probe) : s->slowdown_now.value);
 }
 
 static bool probe_may_rise(const sereno_sensor *s, uint64_t now_ns) {
-    return is_quiet(says_now(&s->stretch_now, now_ns) ? s->stretch_now.value : probe_level(&s->probe));
+    return is_quiet(says_now(&s->slowdown_now, now_ns) ? s->slowdown_now.value : probe_level(&s->probe));
 }
 
-/* ---- Stretch ---- */
+/* ---- Slowdown ---- */
 
 static float of_more_tokens(const sereno_sensor *s, sereno_plan_kind plan, int32_t wanted, int32_t known) {
     const float *us = s->pass_us[plan == SERENO_PLAN_DRAFT && s->has_draft];
@@ -285,16 +285,16 @@ static void learn_after_rest(baseline *b, recent *usual, float us, uint64_t now_
     usual->value = fminf(fmaxf(usual->value, 1), after_rest_max);
 }
 
-static void read_stretch(sereno_sensor *s, const sereno_boundary *at, bool was_delayed, sereno_signals *out) {
+static void read_slowdown(sereno_sensor *s, const sereno_boundary *at, bool was_delayed, sereno_signals *out) {
     baseline_key key = {at->plan, at->batch, at->subgraph, at->n_subgraphs, s->in_row};
     baseline *b = baselines_find(s->baselines, key);
     if (!b || at->wall_ns == 0) return;
     if (b->value == 0) begin_baseline(s, b, at);
     recent *usual = is_after_rest(s, at->now_ns, at->wall_ns) ? &s->after_rest[at->plan] : NULL;
     bool is_known = (b->settled || b->guessed) && (!usual || usual->n > 0), was_settled = b->settled;
-    float us = (float)at->wall_ns / 1000, stretch = is_known ? us / b->value / (usual ? usual->value : 1) : NAN;
-    bool was_faulted = faulted(s, at->now_ns, !(stretch < ratio_suspect)); /* NaN is suspect */
-    was_delayed |= b->settled && us / b->value > (usual ? after_rest_max : 1) * STRETCH_DESCHEDULED;
+    float us = (float)at->wall_ns / 1000, slowdown = is_known ? us / b->value / (usual ? usual->value : 1) : NAN;
+    bool was_faulted = faulted(s, at->now_ns, !(slowdown < ratio_suspect)); /* NaN is suspect */
+    was_delayed |= b->settled && us / b->value > (usual ? after_rest_max : 1) * SLOWDOWN_DESCHEDULED;
     if (was_faulted || was_delayed) {
         s->stats.dropped_faults += was_faulted;
         s->stats.dropped_delays += !was_faulted;
@@ -304,13 +304,13 @@ static void read_stretch(sereno_sensor *s, const sereno_boundary *at, bool was_d
     if (usual) {
         learn_after_rest(b, usual, us, at->now_ns);
     } else {
-        baseline_learn(b, us, at->now_ns, stretch_may_rise(s, at->now_ns));
-        if (was_settled && slope >= least_slope) recent_learn(&s->stretch_now, stretch, at->now_ns);
+        baseline_learn(b, us, at->now_ns, slowdown_may_rise(s, at->now_ns));
+        if (was_settled && slope >= least_slope) recent_learn(&s->slowdown_now, slowdown, at->now_ns);
     }
-    if (isnan(stretch)) return;
-    out->stretch = stretch;
-    out->stretch_slope = slope;
-    s->stats.stretches++;
+    if (isnan(slowdown)) return;
+    out->slowdown = slowdown;
+    out->slowdown_slope = slope;
+    s->stats.slowdowns++;
 }
 
 /* ---- Probe ---- */
@@ -360,7 +360,7 @@ sereno_signals sereno_sensor_read(sereno_sensor *s, const sereno_boundary *at) {
     }
     follow_row(s, at);
     if (at->slept_ns == 0 && !is_first && at->kind != SERENO_SUBGRAPH_ATTENTION) {
-        read_stretch(s, at, was_delayed, &out);
+        read_slowdown(s, at, was_delayed, &out);
     }
     if (at->slept_ns == 0) { /* what comes next is known */
         baselines_expect(s->baselines,

@@ -50,6 +50,6 @@ int governed_close(governed *g, sereno_error *err) {
     return traced ? traced : decided;
 }
 
-sereno_governing governed_governing(governed *g) {
-    return g->control.governor ? sereno_control_governing(&g->control) : (sereno_governing){0};
+sereno_governor_hook governed_hook(governed *g) {
+    return g->control.governor ? sereno_control_hook(&g->control) : (sereno_governor_hook){0};
 }

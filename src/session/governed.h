@@ -32,6 +32,6 @@ int governed_open(governed *g, const sereno_session_options *options, sereno_eng
 int governed_close(governed *g, sereno_error *err);
 
 /* For a request; step NULL: nobody governs. */
-sereno_governing governed_governing(governed *g);
+sereno_governor_hook governed_hook(governed *g);
 
 #endif

@@ -238,11 +238,11 @@ static void on_prefill(void *ctx, int32_t done, int32_t total) {
 /* The governor is told of a pause when it begins to be obeyed, and of its end. Closing ends it. */
 static bool is_paused(sereno_session *s, uint64_t now_ns) {
     bool paused = atomic_load(&s->paused) && !atomic_load(&s->closing);
-    sereno_governing governing = governed_governing(&s->governed);
-    if (paused != s->was_paused && governing.step) {
+    sereno_governor_hook hook = governed_hook(&s->governed);
+    if (paused != s->was_paused && hook.step) {
         sereno_event event = {.kind = paused ? SERENO_EVENT_PAUSE : SERENO_EVENT_RESUME, .now_ns = now_ns};
         sereno_decision ignored;
-        governing.step(governing.ctx, &event, NULL, &ignored);
+        hook.step(hook.ctx, &event, NULL, &ignored);
     }
     s->was_paused = paused;
     return paused;
@@ -301,7 +301,7 @@ static void begin_request(sereno_session *s, sereno_answer *a) {
     r.ctx = a;
     r.observer = s->has_thread || s->observer ? observe : NULL;
     r.observer_ctx = s;
-    if (!r.governing.step) r.governing = governed_governing(&s->governed);
+    if (!r.governor_hook.step) r.governor_hook = governed_hook(&s->governed);
     if (!status) status = generator_begin(s->generator, &r, &c->out, &failure);
     if (status || !generator_runs(s->generator, r.sequence)) end_request(s, a, status, &failure);
 }

@@ -207,8 +207,8 @@ sereno_engine *sereno_session_draft(sereno_session *s) {
     return s->draft;
 }
 
-int sereno_session_keep(sereno_session *s, const sereno_calibration *calibration, int32_t n_threads, char *path,
-                        size_t size, sereno_error *err) {
+int sereno_session_save_calibration(sereno_session *s, const sereno_calibration *calibration, int32_t n_threads,
+                                    char *path, size_t size, sereno_error *err) {
     return calibration_store_keep(s->cache_folder, calibration, s->engines->target, s->draft, n_threads, path, size,
                                   err);
 }

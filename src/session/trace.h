@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-#include "sereno/governing.h"
+#include "sereno/governor_hook.h"
 #include "stream_file.h"
 
 typedef struct trace {

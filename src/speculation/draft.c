@@ -24,13 +24,13 @@ static int hold(draft *d, const int32_t *tokens, int32_t n, sereno_error *err) {
     return status;
 }
 
-int draft_follow(draft *d, const int32_t *path, int32_t n, int32_t n_kept, int32_t *behind, sereno_error *err) {
+int draft_follow(draft *d, const int32_t *path, int32_t n, int32_t n_committed, int32_t *behind, sereno_error *err) {
     sereno_engine *e = d->engine;
     int status = SERENO_OK;
-    if (e->ops->info(e)->is_self_draft && e->ops->length(e, d->sequence) == n_kept) {
+    if (e->ops->info(e)->is_self_draft && e->ops->length(e, d->sequence) == n_committed) {
         /* It holds what the target holds, and nothing of its own. */
         d->held.n = 0;
-        status = hold(d, path, n_kept, err);
+        status = hold(d, path, n_committed, err);
     }
     int32_t common = 0;
     while (common < n - 1 && common < (int32_t)d->held.n && d->held.ids[common] == path[common]) common++;
@@ -58,15 +58,15 @@ int draft_compute(draft *d, const int32_t *path, int32_t n, sereno_observer obse
     int status = SERENO_OK;
     while ((int32_t)d->held.n < n && !status) {
         sereno_input inputs[SERENO_VERIFY_BATCH_MAX];
-        int32_t kept[SERENO_VERIFY_BATCH_MAX], at = (int32_t)d->held.n, batch = n - at;
+        int32_t chain[SERENO_VERIFY_BATCH_MAX], at = (int32_t)d->held.n, batch = n - at;
         if (batch > SERENO_VERIFY_BATCH_MAX) batch = SERENO_VERIFY_BATCH_MAX;
         for (int32_t i = 0; i < batch; i++) {
             inputs[i] = (sereno_input){known_token(e, path[at + i]), d->sequence, i - 1, at + i == n - 1};
-            kept[i] = i;
+            chain[i] = i;
         }
         sereno_pass pass = {SERENO_PLAN_DRAFT, inputs, batch, observer, observer_ctx, sample_cpu};
         status = e->ops->pass(e, &pass, err);
-        if (!status) status = e->ops->keep(e, d->sequence, kept, batch, err);
+        if (!status) status = e->ops->commit(e, d->sequence, chain, batch, err);
         if (!status) status = hold(d, path + at, batch, err);
         *last = batch - 1;
     }

@@ -25,10 +25,10 @@ void draft_close(draft *d);
 int draft_lose(draft *d, sereno_error *err);
 
 /*
- * Makes the draft forget what does not lie on `path` (n tokens, n >= 1, the first n_kept of which are in the target's
- * KV cache). *behind is how many tokens it must compute before it can say what follows: at least 1.
+ * Makes the draft forget what does not lie on `path` (n tokens, n >= 1, the first n_committed of which are in the
+ * target's KV cache). *behind is how many tokens it must compute before it can say what follows: at least 1.
  */
-int draft_follow(draft *d, const int32_t *path, int32_t n, int32_t n_kept, int32_t *behind, sereno_error *err);
+int draft_follow(draft *d, const int32_t *path, int32_t n, int32_t n_committed, int32_t *behind, sereno_error *err);
 
 /* Whether a path of n tokens fits into the draft's context. */
 bool draft_has_room(const draft *d, int32_t n);

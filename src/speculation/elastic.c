@@ -24,7 +24,7 @@ int elastic_open(elastic *el, sereno_engine *engine, const sereno_tokenizer *tok
                     .options = *options,
                     .engine_clock = clock_of(engine),
                     .clock = clock_of(engine),
-                    .decision = sereno_ungoverned()};
+                    .decision = sereno_decision_default()};
     int status = sereno_speculation_check(options, err);
     if (!status && options->draft && clock_of(options->draft) != el->engine_clock) {
         status = err_set(err, SERENO_ERR_INVALID, "the draft's engine has another clock than the target's");
@@ -55,9 +55,9 @@ uint64_t elastic_now_ns(const elastic *el) {
 /* ---- Governing ---- */
 
 void elastic_tell(elastic *el, sereno_event event) {
-    if (!el->governing.step) return;
+    if (!el->governor_hook.step) return;
     event.now_ns = sereno_now_ns(el->engine_clock);
-    el->governing.step(el->governing.ctx, &event, NULL, &el->decision);
+    el->governor_hook.step(el->governor_hook.ctx, &event, NULL, &el->decision);
 }
 
 static int32_t within(int32_t value, int32_t low, int32_t high) {
@@ -82,9 +82,9 @@ static sereno_bounds bounds_now(const elastic *el) {
 
 /* What was decided at a boundary. Only drafts may be abandoned, whoever governs. */
 static sereno_verdict govern(elastic *el, const sereno_boundary *b) {
-    if (!el->governing.step) return (sereno_verdict){.action = SERENO_CONTINUE};
+    if (!el->governor_hook.step) return (sereno_verdict){.action = SERENO_CONTINUE};
     sereno_event event = sereno_event_of(b);
-    el->governing.step(el->governing.ctx, &event, b, &el->decision);
+    el->governor_hook.step(el->governor_hook.ctx, &event, b, &el->decision);
     bool abandons = el->decision.abandon && b->plan == SERENO_PLAN_DRAFT && !must_draft(el);
     if (abandons) return (sereno_verdict){.action = SERENO_ABANDON};
     if (el->decision.sleep_us > 0) return (sereno_verdict){SERENO_SLEEP, el->decision.sleep_us};
@@ -117,7 +117,7 @@ static sereno_verdict observe(void *ctx, const sereno_boundary *b) {
 }
 
 static bool samples_cpu(const elastic *el) {
-    return el->observer || el->governing.step;
+    return el->observer || el->governor_hook.step;
 }
 
 /* A pass of the target: what the observer abandons is tried again, unless the request was cancelled. */
@@ -144,7 +144,7 @@ int elastic_run(elastic *el, elastic_sequence *s, sereno_plan_kind plan, const i
     take_part(el, &s, 1);
     int status = run_target(el, plan, inputs, n, err);
     take_part(el, NULL, 0);
-    return status ? status : el->engine->ops->keep(el->engine, s->id, path, n, err);
+    return status ? status : el->engine->ops->commit(el->engine, s->id, path, n, err);
 }
 
 /* ---- Propose ---- */
@@ -171,7 +171,8 @@ static bool add_choices(elastic *el, elastic_sequence *s, sereno_choice *choices
     if (el->synthetic)
         lead = s->n_chain < PLANNER_LEADS ? s->n_chain : PLANNER_LEADS - 1; /* there depth is what counts */
     int32_t parent = s->n_chain > 0 ? s->chain[s->n_chain - 1] : TREE_ROOT;
-    int32_t node = tree_add(&s->tree, parent, choices[0].token, CANDIDATE_NEURAL, planner_first_q(&el->planner, lead));
+    int32_t node =
+        tree_add(&s->tree, parent, choices[0].token, CANDIDATE_DRAFT_MODEL, planner_first_q(&el->planner, lead));
     s->tree.list[node].lead = lead;
     s->chain[s->n_chain++] = node;
     s->stats.drafted++;
@@ -233,7 +234,7 @@ static void ngram_reach(const elastic *el, const elastic_sequence *s, float *p) 
 
 /* Lets the draft go on as long as the planner says, it has room, and nobody abandons it. */
 static int draft_chain(elastic *el, elastic_sequence *s, int32_t n_roots, sereno_error *err) {
-    int32_t n_kept = el->engine->ops->length(el->engine, s->id);
+    int32_t n_committed = el->engine->ops->length(el->engine, s->id);
     bool more = s->draft.engine != NULL;
     draft_state state = {
         .n_roots = n_roots, .committed = s->n_output, .remaining = s->remaining, .context = (int32_t)s->tokens.n};
@@ -244,7 +245,7 @@ static int draft_chain(elastic *el, elastic_sequence *s, int32_t n_roots, sereno
     while (more && !status && draft_has_room(&s->draft, (int32_t)el->path.n)) {
         state.drafted = s->n_chain;
         if (s->n_chain > 0) state.p[s->n_chain - 1] = s->tree.list[s->chain[s->n_chain - 1]].p;
-        status = draft_follow(&s->draft, el->path.ids, (int32_t)el->path.n, n_kept, &state.behind, err);
+        status = draft_follow(&s->draft, el->path.ids, (int32_t)el->path.n, n_committed, &state.behind, err);
         sereno_bounds bounds = bounds_now(el);
         if (status || !planner_draft_more(&el->planner, &state, &bounds)) break;
         status = draft_one(el, s, state.behind, &more, err);
@@ -342,12 +343,12 @@ static int32_t place_inputs(elastic *el, elastic_sequence *const *set, int32_t n
         for (int32_t i = 0; i < n_picks; i++) {
             elastic_sequence *s = picks[i].s;
             candidate *c = &s->tree.list[picks[i].node];
-            if ((c->source == CANDIDATE_NEURAL) != chain) continue;
+            if ((c->source == CANDIDATE_DRAFT_MODEL) != chain) continue;
             int32_t parent = c->parent == TREE_ROOT ? s->root_input : s->tree.list[c->parent].input;
             inputs[n_inputs] = (sereno_input){c->token, s->id, parent, true};
             c->input = n_inputs++;
             if (c->source == CANDIDATE_NGRAM) s->stats.verified_ngram++;
-            else s->stats.verified_neural++;
+            else s->stats.verified_draft_model++;
         }
     }
     while (n_inputs < el->bounds.batch_min) { /* the first root again, which fits wherever it fits */
@@ -388,7 +389,8 @@ static int32_t synthetic_choice(const elastic *el, const elastic_sequence *s, in
         const candidate *c = &s->tree.list[i];
         if (c->parent != node || c->input < 0) continue;
         float rate = synthetic->ngram;
-        if (c->source == CANDIDATE_NEURAL) rate = c->depth <= synthetic->n_rates ? synthetic->rate[c->depth - 1] : 0;
+        if (c->source == CANDIDATE_DRAFT_MODEL)
+            rate = c->depth <= synthetic->n_rates ? synthetic->rate[c->depth - 1] : 0;
         if (synthetic_accepts(synthetic, rate, position, sibling++)) return c->token;
     }
     while (tree_child(&s->tree, node, chosen) >= 0) {
@@ -447,11 +449,11 @@ static void judge(elastic *el, elastic_sequence *s, int32_t node, int32_t token)
         tried |= c->input >= 0;
         accepted |= c->input >= 0 && c->token == token;
         if (c->from_ngram) ngram_judge(s->ngrams, &c->match, c->token == token);
-        if (c->source == CANDIDATE_NEURAL) first = c;
+        if (c->source == CANDIDATE_DRAFT_MODEL) first = c;
         if (c->source == CANDIDATE_RUNNER_UP) second = c;
         if (c->input < 0 || c->token != token) continue;
         if (c->source == CANDIDATE_NGRAM) s->stats.accepted_ngram++;
-        else s->stats.accepted_neural++;
+        else s->stats.accepted_draft_model++;
     }
     if (tried) { /* else the children may lie deeper than a pass reaches: proposed after its last place was taken */
         assert(depth <= SERENO_DRAFT_MAX);
@@ -520,8 +522,8 @@ static int accept_sequence(elastic *el, elastic_sequence *s, sereno_error *err) 
     int32_t path[SERENO_VERIFY_BATCH_MAX], n_path, n_before = (int32_t)s->tokens.n;
     int status = accept_path(el, s, path, &n_path, err);
     if (!status && s->ngrams && !s->finished) learn_rejected(s, n_before);
-    int kept = el->engine->ops->keep(el->engine, s->id, path, n_path, status ? NULL : err);
-    return status ? status : kept;
+    int committed = el->engine->ops->commit(el->engine, s->id, path, n_path, status ? NULL : err);
+    return status ? status : committed;
 }
 
 int elastic_step(elastic *el, elastic_sequence *const *set, int32_t n, sereno_error *err) {

@@ -17,7 +17,7 @@
 #include "sereno/cancel.h"
 #include "sereno/clock.h"
 #include "sereno/engine.h"
-#include "sereno/governing.h"
+#include "sereno/governor_hook.h"
 #include "sereno/sampler.h"
 #include "sereno/speculation.h"
 #include "sereno/text.h"
@@ -65,7 +65,7 @@ typedef struct elastic {
     int32_t n_set;
     sereno_observer observer; /* NULL: none; asked after the cancel flags were looked at */
     void *observer_ctx;
-    sereno_governing governing;         /* step NULL: nobody; asked where the observer says continue */
+    sereno_governor_hook governor_hook; /* step NULL: nobody; asked where the observer says continue */
     sereno_decision decision;           /* the last one */
     sereno_bounds bounds;               /* what the options and the decision leave; of the verification under way */
     const sereno_clock *engine_clock;   /* of all that who governs is told */

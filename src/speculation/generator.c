@@ -259,8 +259,8 @@ static void end(generator *g, generating *s, int status, const sereno_error *fai
 static void take_hooks(elastic *el, const sereno_request *r) {
     el->observer = r->observer;
     el->observer_ctx = r->observer_ctx;
-    el->governing = r->governing;
-    el->decision = sereno_ungoverned();
+    el->governor_hook = r->governor_hook;
+    el->decision = sereno_decision_default();
     el->clock = r->clock ? r->clock : el->engine_clock;
     el->slept_ns = 0;
 }

@@ -69,7 +69,7 @@ typedef struct draft_state {
     int32_t drafted;           /* tokens so far */
     float p[SERENO_DRAFT_MAX]; /* probability of each to be accepted, with all before it */
     int32_t behind;    /* tokens that the draft must compute before it gives the next: 1 when it is up to date */
-    int32_t context;   /* kept tokens */
+    int32_t context;   /* committed tokens */
     int32_t depth_max; /* no use in more */
     int32_t remaining; /* tokens that the request may still bring, at most */
     int32_t committed; /* tokens that it has brought */

@@ -15,7 +15,7 @@ sereno_speculation sereno_speculation_defaults(void) {
                   .evict = true,
                   .decay = true,
                   .longest_first = true},
-        .bounds = sereno_ungoverned().bounds,
+        .bounds = sereno_decision_default().bounds,
     };
 }
 
@@ -44,9 +44,9 @@ void sereno_speculation_add(sereno_speculation_stats *sum, const sereno_speculat
     sum->passes += more->passes;
     sum->drafted += more->drafted;
     sum->drafted_abandoned += more->drafted_abandoned;
-    sum->verified_neural += more->verified_neural;
+    sum->verified_draft_model += more->verified_draft_model;
     sum->verified_ngram += more->verified_ngram;
-    sum->accepted_neural += more->accepted_neural;
+    sum->accepted_draft_model += more->accepted_draft_model;
     sum->accepted_ngram += more->accepted_ngram;
     sum->padded += more->padded;
     for (int i = 0; i < SERENO_DRAFT_MAX; i++) {

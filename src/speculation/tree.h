@@ -16,8 +16,8 @@
 enum { TREE_ROOT = -1, TREE_MAX = 256 };
 
 typedef enum candidate_source {
-    CANDIDATE_NEURAL,    /* what the draft model chose */
-    CANDIDATE_RUNNER_UP, /* what it would have chosen next */
+    CANDIDATE_DRAFT_MODEL, /* what the draft model chose */
+    CANDIDATE_RUNNER_UP,   /* what it would have chosen next */
     CANDIDATE_NGRAM,
 } candidate_source;
 

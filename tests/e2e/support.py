@@ -239,7 +239,7 @@ class Case(unittest.TestCase):
     def document(self, text):
         """One JSON document that begins with schema_version."""
         pairs = json.loads(text, object_pairs_hook=list)
-        self.assertEqual(pairs[0], ("schema_version", 1))
+        self.assertEqual(pairs[0], ("schema_version", 2))
         return json.loads(text)
 
     def start(self, *arguments, **how):

@@ -1252,7 +1252,7 @@ class Sensing(Case):
         for window in document["windows"]:
             self.assertLessEqual(set(document["signals"]) | {"duty", "fg_latency_ns", "fg_gbs"}, set(window))
             self.assertTrue(0 <= window["duty"] <= 1)
-        self.assertGreater(document["samples"]["stretches"], 0)
+        self.assertGreater(document["samples"]["slowdowns"], 0)
         self.assertEqual((document["foreground"], document["recording"]), ("stream", None))
 
     def test_recordings(self):

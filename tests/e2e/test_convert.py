@@ -103,7 +103,7 @@ class Conversions(ConvertCase):
         seconds = document.pop("seconds")
         self.assertTrue(0 < seconds < support.TIMEOUT_S)
         self.assertEqual(document, {
-            "schema_version": 1, "input": str(tiny_model("q4_0")), "output": str(self.out), "type": "Q8_0",
+            "schema_version": 2, "input": str(tiny_model("q4_0")), "output": str(self.out), "type": "Q8_0",
             "origin": "random weights", "tensors": 20, "converted": 15, "kept": 5, "fallback_f16": 0,
             "bytes_in": tiny_model("q4_0").stat().st_size, "bytes_out": self.out.stat().st_size})
 

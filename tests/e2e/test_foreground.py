@@ -50,7 +50,7 @@ class Foreground(Case):
         lines = [json.loads(line) for line in text.splitlines()]
         header, frames, last = lines[0], lines[1:-1], lines[-1]
         self.assertEqual(list(header), ["schema_version", "profile", "fps", "period_ns", "scale", "tuned"])
-        self.assertEqual(header["schema_version"], 1)
+        self.assertEqual(header["schema_version"], 2)
         self.assertEqual(list(last), ["summary"])
         previous = None
         for number, frame in enumerate(frames):

@@ -67,7 +67,7 @@ class Policies(Case):
                     else:
                         self.assertEqual(sorted(values), values)
                 self.assertIs(type(governor["calibrated"]), bool)
-                self.assertEqual(set(governor["signals"]), {"stretches", "probes", "dropped_faults", "dropped_delays"})
+                self.assertEqual(set(governor["signals"]), {"slowdowns", "probes", "dropped_faults", "dropped_delays"})
 
     def test_throughput_is_ungoverned(self):
         document = self.run_json(*SEEDED, "--policy", "throughput")

@@ -133,7 +133,7 @@ static void force(sereno_engine *e, const golden *g, score *s) {
         }
         sereno_pass pass = {in_prompt ? SERENO_PLAN_PREFILL : SERENO_PLAN_VERIFY, inputs, n, NULL, NULL, false};
         assert_ok(e->ops->pass(e, &pass, err));
-        assert_ok(e->ops->keep(e, 0, path, n, err));
+        assert_ok(e->ops->commit(e, 0, path, n, err));
         at += (uint32_t)n;
         if (at >= g->n_prompt) compare_step(g, at - g->n_prompt, e->ops->logits(e, n - 1), n_vocab, s);
     }

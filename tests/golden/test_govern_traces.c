@@ -87,7 +87,7 @@ static void note(void *ctx, const plant *p, const sereno_event *e, const sereno_
 
 static void make_trace(const trace_case *c, trace *t) {
     sereno_governor_params params = sereno_governor_defaults(c->policy);
-    sereno_governor_limits limits = plant_limits();
+    sereno_throughput_profile throughput = plant_throughput();
     sereno_governor *g;
     sereno_governor_stats s;
     plant p = plant_make(1);
@@ -98,7 +98,7 @@ static void make_trace(const trace_case *c, trace *t) {
     p.on_step = note;
     p.ctx = t;
     memcpy(p.phases, c->phases, sizeof p.phases);
-    assert_ok(sereno_governor_open(&params, &limits, &g, err));
+    assert_ok(sereno_governor_open(&params, &throughput, &g, err));
     plant_run(&p, g, c->ms);
     sereno_governor_read(g, &s);
     t->size += (size_t)snprintf(t->text + t->size, sizeof t->text - t->size,

@@ -201,12 +201,12 @@ static void join(text *t, elastic *el, const fixture *f, int32_t id, rng *r, ser
 
 static void check_stats(const elastic_sequence *s) {
     const sereno_speculation_stats *st = &s->stats;
-    int64_t passes = 0, tried = st->passes, accepted = st->accepted_neural + st->accepted_ngram;
+    int64_t passes = 0, tried = st->passes, accepted = st->accepted_draft_model + st->accepted_ngram;
     for (int i = 0; i < SERENO_BATCHES; i++) {
         passes += st->passes_of[i];
     }
     assert_true(passes == st->passes);
-    assert_true(st->accepted_neural <= st->verified_neural && st->accepted_ngram <= st->verified_ngram);
+    assert_true(st->accepted_draft_model <= st->verified_draft_model && st->accepted_ngram <= st->verified_ngram);
     for (int i = 0; i < SERENO_DRAFT_MAX; i++) {
         assert_true(st->tried_at[i] <= tried && st->accepted_at[i] <= st->tried_at[i]);
         tried = st->accepted_at[i];
@@ -262,7 +262,7 @@ static void run_set(const fixture *f, rng *r, int32_t n_texts, sereno_speculatio
             }
             if (t->n_prompt > 0 && t->s.finished) {
                 check_finished(t, f);
-                sum->accepted_neural += t->s.stats.accepted_neural;
+                sum->accepted_draft_model += t->s.stats.accepted_draft_model;
                 sum->accepted_ngram += t->s.stats.accepted_ngram;
                 leave(t);
             }
@@ -286,11 +286,12 @@ static void test_sets(void **state) {
         for (int trial = 0; trial < 3 * ROUNDS; trial++) {
             run_set(&f, &r, 12, &sum);
         }
-        if (kind == NO_DRAFT) assert_true(sum.accepted_neural == 0);
+        if (kind == NO_DRAFT) assert_true(sum.accepted_draft_model == 0);
         close_fixture(&f);
     }
-    print_message("accepted %d drafted tokens, %d of n-grams\n", (int)sum.accepted_neural, (int)sum.accepted_ngram);
-    assert_true(sum.accepted_ngram > 0 && sum.accepted_neural > 0);
+    print_message("accepted %d drafted tokens, %d of n-grams\n", (int)sum.accepted_draft_model,
+                  (int)sum.accepted_ngram);
+    assert_true(sum.accepted_ngram > 0 && sum.accepted_draft_model > 0);
 }
 
 /* A cancelled step leaves every sequence as it was, and the text goes on as if nothing had been. */
@@ -425,7 +426,7 @@ static void test_ends_at_every_place(void **state) {
         request.sampler = random_sampler(&r);
         request.max_tokens = 1000; /* the context is full first */
         sereno_speculation_stats stats = answer_both(&p, &request, &whole);
-        n_accepted += stats.accepted_neural;
+        n_accepted += stats.accepted_draft_model;
         /* The draft is the target, noise included: it is right wherever it is asked. */
         if (!s.ngrams) assert_memory_equal(stats.accepted_at, stats.tried_at, sizeof stats.tried_at);
         n_tokens += (int64_t)whole.n;
@@ -559,7 +560,7 @@ static void test_a_draft_with_a_smaller_context(void **state) {
         sereno_speculation_stats whole = answer_both(&p, &request, &answer);
         close_generators(&p);
         /* A draft computes a path of up to DRAFT_CONTEXT tokens, and gives one more. */
-        assert_true(whole.accepted_neural <= (n < DRAFT_CONTEXT ? DRAFT_CONTEXT + 1 - n : 1));
+        assert_true(whole.accepted_draft_model <= (n < DRAFT_CONTEXT ? DRAFT_CONTEXT + 1 - n : 1));
         if (n > DRAFT_CONTEXT) assert_true(whole.drafted == 0);
         request.max_tokens = DRAFT_CONTEXT + 16 - n;
         if (request.max_tokens > 0 && (int32_t)answer.n > request.max_tokens) {
@@ -567,7 +568,7 @@ static void test_a_draft_with_a_smaller_context(void **state) {
             sereno_speculation_stats part = answer_both(&p, &request, NULL);
             close_generators(&p);
             assert_true(part.drafted == whole.drafted); /* none after that */
-            if (n < DRAFT_CONTEXT - 8) assert_true(part.accepted_neural > 0);
+            if (n < DRAFT_CONTEXT - 8) assert_true(part.accepted_draft_model > 0);
         }
         sereno_tokens_free(&answer);
     }

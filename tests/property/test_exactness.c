@@ -82,7 +82,7 @@ static void check_splits(sereno_engine *e, rng *r, const int32_t *tokens, int32_
             if (inputs[i].wants_logits) assert_same_logits(e, i, wanted + (size_t)(at + i) * n_vocab, what, at + i);
         }
         int32_t kept = 1 + (int32_t)rng_below(r, (uint32_t)batch); /* of what was computed, only a part is kept */
-        assert_ok(e->ops->keep(e, 0, path, kept, err));
+        assert_ok(e->ops->commit(e, 0, path, kept, err));
         at += kept;
         if (rng_below(r, 8) == 0) {
             at = (int32_t)rng_below(r, (uint32_t)at + 1);
@@ -121,7 +121,7 @@ static void check_tree(sereno_engine *e, rng *r, const int32_t *tokens, int32_t 
             assert_same_logits(e, path[d], wanted + (size_t)(at + d) * n_vocab, what, at + d);
         }
         int32_t kept = (int32_t)rng_below(r, (uint32_t)depth + 1);
-        assert_ok(e->ops->keep(e, 0, path, kept, err));
+        assert_ok(e->ops->commit(e, 0, path, kept, err));
         at += kept;
     }
 }
@@ -154,7 +154,7 @@ static void check_sequences(sereno_engine *e, rng *r, const int32_t *tokens, int
             for (int32_t k = 0; k < count[s]; k++) {
                 assert_same_logits(e, index[s][k], wanted + (size_t)(at[s] + k) * n_vocab, what, at[s] + k);
             }
-            if (count[s]) assert_ok(e->ops->keep(e, s, index[s], count[s], err));
+            if (count[s]) assert_ok(e->ops->commit(e, s, index[s], count[s], err));
             at[s] += count[s];
         }
     }

@@ -349,7 +349,7 @@ static void test_one_clock(void **state) {
         sereno_generation out;
         sereno_request r = {.prompt = prompt, .n_prompt = 6, .max_tokens = 20, .sampler = sereno_sampler_defaults()};
         r.clock = own ? &request_clock : NULL;
-        r.governing = (sereno_governing){listen, &t};
+        r.governor_hook = (sereno_governor_hook){listen, &t};
         assert_ok(generator_run(g, &r, &out, err));
         assert_true(t.last_ns <= engines.now_ns && t.by_kind[SERENO_EVENT_SUBGRAPH] > 0);
         assert_int_equal(t.by_kind[SERENO_EVENT_BEGIN], 1);
@@ -572,7 +572,7 @@ static void test_who_governs_is_told_of_requests(void **state) {
     sereno_request request = scripted_request(f, &r, prompt, N);
     sereno_generation g;
     request.max_tokens = TOKENS;
-    request.governing = (sereno_governing){govern_scripted, f};
+    request.governor_hook = (sereno_governor_hook){govern_scripted, f};
     f->prefill_batch = BATCH;
     assert_ok(generator_run(f->generator, &request, &g, err));
     assert_int_equal(g.speculation.padded, 0); /* plain decoding is one token a pass whoever governs */
@@ -596,7 +596,7 @@ static void test_who_governs_is_told_of_requests(void **state) {
     }
     /* The next is governed by nobody. */
     prompt[0] = prompt[0] == 100 ? 101 : 100;
-    request.governing = (sereno_governing){0};
+    request.governor_hook = (sereno_governor_hook){0};
     f->n_prefills = 0;
     assert_ok(generator_run(f->generator, &request, &g, err));
     assert_int_equal(f->n_prefills, 1);

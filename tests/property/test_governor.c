@@ -35,9 +35,9 @@ void *__wrap_realloc(void *p, size_t size) {
 }
 
 static sereno_governor *open_governor(const sereno_governor_params *params) {
-    sereno_governor_limits limits = plant_limits();
+    sereno_throughput_profile throughput = plant_throughput();
     sereno_governor *g;
-    assert_ok(sereno_governor_open(params, &limits, &g, err));
+    assert_ok(sereno_governor_open(params, &throughput, &g, err));
     return g;
 }
 
@@ -456,11 +456,11 @@ static void test_score_quantiles(void **state) {
  * count as well, as they were work. */
 static void test_prefill_counts_once(void **state) {
     (void)state;
-    static const sereno_governor_limits limits = {.plain_tok_s = 100, .prefill_cost = 0.1};
+    static const sereno_throughput_profile throughput = {.plain_tok_s = 100, .prefill_cost = 0.1};
     sereno_governor_params params = sereno_governor_defaults(SERENO_POLICY_BALANCED);
     sereno_governor *g;
     params.experimental.credit_s = 5;
-    assert_ok(sereno_governor_open(&params, &limits, &g, err));
+    assert_ok(sereno_governor_open(&params, &throughput, &g, err));
     sereno_event half = {.kind = SERENO_EVENT_SUBGRAPH,
                          .now_ns = 1,
                          .subgraph.plan = SERENO_PLAN_PREFILL,
@@ -639,7 +639,7 @@ static void test_no_starvation(void **state) {
         p.n_prompt = free.n_prompt = has_prompt ? 4000 : 0;
         plant_run(&free, NULL, MS);
         run_watched(&p, &params, MS, &w);
-        double guarantee = fmax(params.min_tok_s, params.min_share * plant_limits().plain_tok_s);
+        double guarantee = fmax(params.min_tok_s, params.min_share * plant_throughput().plain_tok_s);
         double wanted = 0.9 * fmin(10 * guarantee, least_work(&free, MS));
         if (least_work(&p, MS) < wanted) {
             fail_msg("%s, %s, guarantee %.1f tok/s%s: %.1f tokens in 10 s, %.1f are wanted", sereno_policy_name(policy),

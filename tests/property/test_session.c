@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "answer.h"
-#include "check_governing.h"
+#include "check_governor.h"
 #include "generator.h"
 #include "support.h"
 #include "thread.h"
@@ -170,7 +170,7 @@ static void check_sequence(const reference *f, asked *list, int n, int64_t *n_to
         sereno_request request = a->request;
         request.sequence = 0;
         request.observer = NULL;
-        request.governing = (sereno_governing){0};
+        request.governor_hook = (sereno_governor_hook){0};
         request.prompt = history.ids;
         request.n_prompt = (int32_t)history.n;
         assert_ok(generator_open(f->engine, sereno_model_tokenizer(f->model), NULL, &alone, err));
@@ -251,7 +251,7 @@ typedef struct mix {
     asked list[SEQUENCES][TURNS_MAX];
     int n[SEQUENCES];
     disturber disturber;
-    check_governing governing;
+    check_governor governor;
 } mix;
 
 static void submit_one(rng *r, sereno_session *s, mix *m) {
@@ -261,7 +261,7 @@ static void submit_one(rng *r, sereno_session *s, mix *m) {
     draw_asked(r, sereno_session_describe(s)->chats, sequence, a);
     a->request.observer = disturb;
     a->request.observer_ctx = &m->disturber;
-    a->request.governing = check_governing_of(&m->governing);
+    a->request.governor_hook = check_governor_of(&m->governor);
     assert_ok(sereno_session_submit(s, &a->request, &a->answer, err));
     m->n[sequence]++; /* from now on it may be cancelled */
 }
@@ -277,9 +277,9 @@ static void read_some(mix *m) {
 
 static void run_mix(rng *r, const reference *f, int64_t *n_tokens) {
     mix *m = calloc(1, sizeof *m);
-    check_governing_kind kind = (check_governing_kind)rng_below(r, 3);
+    check_governor_kind kind = (check_governor_kind)rng_below(r, 3);
     m->disturber = (disturber){{rng_u64(r)}, m->list, m->n, rng_below(r, 2) ? 0 : 200};
-    assert_ok(check_governing_open(&m->governing, kind, rng_u64(r), err));
+    assert_ok(check_governor_open(&m->governor, kind, rng_u64(r), err));
     sereno_session *s = open_session(r, f, true);
     bool paused = false;
     for (int i = 0; i < 150; i++) {
@@ -309,7 +309,7 @@ static void run_mix(rng *r, const reference *f, int64_t *n_tokens) {
     for (int i = 0; i < SEQUENCES; i++) {
         check_sequence(f, m->list[i], m->n[i], n_tokens);
     }
-    check_governing_close(&m->governing);
+    check_governor_close(&m->governor);
     free(m);
 }
 

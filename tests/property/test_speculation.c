@@ -44,8 +44,8 @@ static const float *narrow_logits(const sereno_engine *e, int32_t i) {
     return narrowed(e)->ops->logits(narrowed(e), i);
 }
 
-static int narrow_keep(sereno_engine *e, int32_t sequence, const int32_t *path, int32_t n, sereno_error *err) {
-    return narrowed(e)->ops->keep(narrowed(e), sequence, path, n, err);
+static int narrow_commit(sereno_engine *e, int32_t sequence, const int32_t *path, int32_t n, sereno_error *err) {
+    return narrowed(e)->ops->commit(narrowed(e), sequence, path, n, err);
 }
 
 static int32_t narrow_length(const sereno_engine *e, int32_t sequence) {
@@ -74,7 +74,7 @@ static void narrow_close(sereno_engine *e) {
     free(narrow);
 }
 
-static const sereno_engine_ops narrow_ops = {narrow_info,      narrow_pass,     narrow_logits, narrow_keep,
+static const sereno_engine_ops narrow_ops = {narrow_info,      narrow_pass,     narrow_logits, narrow_commit,
                                              narrow_length,    narrow_truncate, narrow_copy,   narrow_pass_us,
                                              narrow_interrupt, narrow_close};
 
@@ -154,8 +154,8 @@ static void print_counts(const check_options *o, const check_result *result) {
                       "%llu cancelled, %llu stopped, %llu filled the context\n",
                       o->draft_names[i], (unsigned long long)c->trials, (unsigned long long)c->answers,
                       (unsigned long long)c->tokens, (long long)c->passes, (long long)c->drafted,
-                      (long long)c->drafts_abandoned, (long long)c->accepted_neural, (long long)c->verified_neural,
-                      (long long)c->accepted_ngram, (long long)c->verified_ngram,
+                      (long long)c->drafts_abandoned, (long long)c->accepted_draft_model,
+                      (long long)c->verified_draft_model, (long long)c->accepted_ngram, (long long)c->verified_ngram,
                       (unsigned long long)c->passes_abandoned, (unsigned long long)c->sleeps,
                       (unsigned long long)c->governed, (unsigned long long)c->cancelled, (unsigned long long)c->stopped,
                       (unsigned long long)c->filled);
@@ -174,12 +174,12 @@ static void check(sereno_model *model, sereno_model *other, uint64_t trials, int
     assert_int_equal(result.trials, trials);
     check_counts total = check_total(&result);
     assert_int_equal(total.trials, trials);
-    assert_true(total.accepted_neural > 0 && total.drafts_abandoned > 0);
+    assert_true(total.accepted_draft_model > 0 && total.drafts_abandoned > 0);
     for (int i = 0; i < o.n_drafts && trials >= ENOUGH_TRIALS; i++) {
         const check_counts *c = &result.by_draft[i];
-        assert_true(c->passes > 0 && (i == NO_DRAFT || (c->verified_neural > 0 && c->drafts_abandoned > 0)));
+        assert_true(c->passes > 0 && (i == NO_DRAFT || (c->verified_draft_model > 0 && c->drafts_abandoned > 0)));
         if (i == NO_DRAFT) assert_true(c->accepted_ngram > 0);
-        else if (i < OTHER_MODEL) assert_true(c->accepted_neural > 0); /* of another model it would be chance */
+        else if (i < OTHER_MODEL) assert_true(c->accepted_draft_model > 0); /* of another model it would be chance */
     }
     if (trials >= ENOUGH_TRIALS) {
         assert_true(total.passes_abandoned > 0 && total.sleeps > 0 && total.governed > 0);

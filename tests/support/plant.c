@@ -13,9 +13,9 @@ static const double verify_us = 344, probe_slope = 0.8, prefill_us_a_token = 275
 static const double probe_every_us = 500;
 enum { DRAFT_SUBGRAPHS = 30, VERIFY_SUBGRAPHS = 64, DRAFTS = 4 };
 
-sereno_governor_limits plant_limits(void) {
-    return (sereno_governor_limits){.plain_tok_s = 1e6 / (verify_us * VERIFY_SUBGRAPHS),
-                                    .prefill_cost = prefill_us_a_token / (verify_us * VERIFY_SUBGRAPHS)};
+sereno_throughput_profile plant_throughput(void) {
+    return (sereno_throughput_profile){.plain_tok_s = 1e6 / (verify_us * VERIFY_SUBGRAPHS),
+                                       .prefill_cost = prefill_us_a_token / (verify_us * VERIFY_SUBGRAPHS)};
 }
 
 plant plant_make(uint64_t seed) {
@@ -103,8 +103,8 @@ static bool run_subgraph(plant *p, sereno_subgraph_event of, double alone_us, do
         if (!f->is_blind) {
             probe(p, &e.signals);
             if (senses && e.subgraph.slept_ns == 0) {
-                e.signals.stretch = (float)ratio;
-                e.signals.stretch_slope = (float)slope;
+                e.signals.slowdown = (float)ratio;
+                e.signals.slowdown_slope = (float)slope;
             }
             e.signals.has_run_delay = f->run_delay >= 0;
             if (f->run_delay >= 0) e.signals.run_delay = (float)f->run_delay;
@@ -136,7 +136,7 @@ static void prefill(plant *p) {
             sereno_subgraph_event e = {.plan = SERENO_PLAN_PREFILL, .batch = n, .pass_share = 1 / (float)n_subgraphs};
             run_subgraph(p, e, us / n_subgraphs, prefill_slope, i % 4 != 1);
             if (has_ended(p)) return;
-            did(p, n * plant_limits().prefill_cost / n_subgraphs);
+            did(p, n * plant_throughput().prefill_cost / n_subgraphs);
         }
         done += n;
         tell(p, (sereno_event){.kind = SERENO_EVENT_PREFILL, .tokens = n});
@@ -185,7 +185,7 @@ static void verify_pass(plant *p, int32_t drafted) {
 
 void plant_run(plant *p, sereno_governor *governor, double ms) {
     p->governor = governor;
-    p->decision = sereno_ungoverned();
+    p->decision = sereno_decision_default();
     p->end_ns = p->now_ns + (uint64_t)(ms * 1e6);
     tell(p, (sereno_event){.kind = SERENO_EVENT_BEGIN});
     prefill(p);

@@ -59,7 +59,7 @@ typedef struct plant {
 } plant;
 
 /* What the governor is opened with for the plant: the speed of plain decoding there, and a prompt token's cost. */
-sereno_governor_limits plant_limits(void);
+sereno_throughput_profile plant_throughput(void);
 
 /* A plant with usual noise and nothing contending. */
 plant plant_make(uint64_t seed);

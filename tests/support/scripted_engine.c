@@ -150,7 +150,7 @@ static double pass_us_of(const sereno_engine *e, int32_t n_tokens, int32_t conte
 static const sereno_engine_ops scripted_ops = {.info = info_of,
                                                .pass = pass_inputs,
                                                .logits = logits_of,
-                                               .keep = keep_inputs,
+                                               .commit = keep_inputs,
                                                .length = length_of,
                                                .truncate = truncate_to,
                                                .copy = copy_of,

@@ -85,9 +85,9 @@ double run_passes(bench *b, sereno_plan_kind plan, int32_t batch, int n, double 
         sum = 0;
         for (int32_t i = 0; i < SUBGRAPHS; i++) {
             sereno_signals s = report(b, plan, batch, i, (100 + 10 * i) * times * (1 + 0.01 * ((k * 7 + i) % 5)));
-            if (kind_of(i) == SERENO_SUBGRAPH_ATTENTION) assert_true(s.stretch == 0);
-            if (s.stretch == 0) continue;
-            sum += s.stretch;
+            if (kind_of(i) == SERENO_SUBGRAPH_ATTENTION) assert_true(s.slowdown == 0);
+            if (s.slowdown == 0) continue;
+            sum += s.slowdown;
             streaming++;
         }
         sum = streaming ? sum / streaming : NAN;

@@ -47,7 +47,7 @@ sereno_signals report(bench *b, sereno_plan_kind plan, int32_t batch, int32_t su
 /* A sleep has ended; the caller lets time go on. */
 sereno_signals rest(bench *b, uint64_t slept_ns);
 
-/* Passes whose subgraph i takes 100 + 10 i us times `times`; returns the mean stretch of the last. */
+/* Passes whose subgraph i takes 100 + 10 i us times `times`; returns the mean slowdown of the last. */
 double run_passes(bench *b, sereno_plan_kind plan, int32_t batch, int n, double times);
 
 /* Of batch 1 of the draft, 1 and 8 of the target. */

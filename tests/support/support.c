@@ -108,7 +108,7 @@ void run_chain(sereno_engine *e, int32_t sequence, const int32_t *tokens, int32_
     sereno_pass pass = {
         n > SERENO_VERIFY_BATCH_MAX ? SERENO_PLAN_PREFILL : SERENO_PLAN_VERIFY, inputs, n, NULL, NULL, false};
     assert_ok(e->ops->pass(e, &pass, err));
-    assert_ok(e->ops->keep(e, sequence, path, n, err));
+    assert_ok(e->ops->commit(e, sequence, path, n, err));
 }
 
 const char *temporary_path(const char *name) {

@@ -43,13 +43,13 @@ static void test_random_trees(void **state) {
 static void test_siblings_share_what_is_left(void **state) {
     (void)state;
     candidate_tree t = {.n = 0};
-    int32_t a = tree_add(&t, TREE_ROOT, 1, CANDIDATE_NEURAL, 0.75f),
+    int32_t a = tree_add(&t, TREE_ROOT, 1, CANDIDATE_DRAFT_MODEL, 0.75f),
             b = tree_add(&t, TREE_ROOT, 2, CANDIDATE_NGRAM, 0.5f);
-    int32_t below = tree_add(&t, a, 2, CANDIDATE_NEURAL, 0.5f);
+    int32_t below = tree_add(&t, a, 2, CANDIDATE_DRAFT_MODEL, 0.5f);
     assert_float_equal(t.list[a].p, 0.75, 1e-6);
     assert_float_equal(t.list[b].p, 0.125, 1e-6);
     assert_float_equal(t.list[below].p, 0.375, 1e-6);
-    int32_t sure = tree_add(&t, below, 1, CANDIDATE_NEURAL, 1), none = tree_add(&t, below, 3, CANDIDATE_NGRAM, 1);
+    int32_t sure = tree_add(&t, below, 1, CANDIDATE_DRAFT_MODEL, 1), none = tree_add(&t, below, 3, CANDIDATE_NGRAM, 1);
     assert_float_equal(t.list[sure].p, 0.375, 1e-6);
     assert_true(t.list[none].p == 0);
 }
@@ -58,19 +58,20 @@ static void test_siblings_share_what_is_left(void **state) {
 static void test_the_same_token_again(void **state) {
     (void)state;
     candidate_tree t = {.n = 0};
-    int32_t a = tree_add(&t, TREE_ROOT, 1, CANDIDATE_NEURAL, 0.5f);
+    int32_t a = tree_add(&t, TREE_ROOT, 1, CANDIDATE_DRAFT_MODEL, 0.5f);
     assert_int_equal(tree_add(&t, TREE_ROOT, 1, CANDIDATE_NGRAM, 0.25f), a);
     assert_float_equal(t.list[a].p, 0.5, 1e-6);
     assert_int_equal(tree_add(&t, TREE_ROOT, 1, CANDIDATE_NGRAM, 0.75f), a);
     assert_float_equal(t.list[a].p, 0.75, 1e-6);
-    assert_int_equal(t.list[a].source, CANDIDATE_NEURAL);
+    assert_int_equal(t.list[a].source, CANDIDATE_DRAFT_MODEL);
     assert_int_equal(t.n, 1);
 }
 
 static void test_children_are_those_in_the_pass(void **state) {
     (void)state;
     candidate_tree t = {.n = 0};
-    int32_t a = tree_add(&t, TREE_ROOT, 1, CANDIDATE_NEURAL, 0.5f), b = tree_add(&t, a, 1, CANDIDATE_NEURAL, 0.5f);
+    int32_t a = tree_add(&t, TREE_ROOT, 1, CANDIDATE_DRAFT_MODEL, 0.5f),
+            b = tree_add(&t, a, 1, CANDIDATE_DRAFT_MODEL, 0.5f);
     assert_int_equal(tree_child(&t, TREE_ROOT, 1), -1);
     t.list[a].input = t.list[b].input = 0;
     assert_int_equal(tree_child(&t, TREE_ROOT, 1), a);
@@ -85,13 +86,13 @@ static void test_paths(void **state) {
     int32_t node = TREE_ROOT, tokens[TREE_MAX];
     assert_int_equal(tree_path(&t, TREE_ROOT, tokens), 0);
     for (int32_t i = 0; i < TREE_MAX; i++) {
-        node = tree_add(&t, node, 1000 - i, CANDIDATE_NEURAL, 0.9f);
+        node = tree_add(&t, node, 1000 - i, CANDIDATE_DRAFT_MODEL, 0.9f);
         assert_int_equal(tree_path(&t, node, tokens), i + 1);
         for (int32_t k = 0; k <= i; k++) {
             assert_int_equal(tokens[k], 1000 - k);
         }
     }
-    assert_int_equal(tree_add(&t, node, 0, CANDIDATE_NEURAL, 0.9f), -1);
+    assert_int_equal(tree_add(&t, node, 0, CANDIDATE_DRAFT_MODEL, 0.9f), -1);
     assert_int_equal(tree_add(&t, TREE_ROOT, 1000, CANDIDATE_NGRAM, 1), 0); /* full, but it is there */
 }
 

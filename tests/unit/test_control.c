@@ -40,7 +40,7 @@ static void see(void *ctx, const sereno_event *event, const sereno_boundary *bou
 }
 
 static uint32_t tell(sereno_control *c, sereno_event_kind kind, uint64_t now_ns, const sereno_boundary *boundary) {
-    sereno_governing g = sereno_control_governing(c);
+    sereno_governor_hook g = sereno_control_hook(c);
     sereno_event event = {.kind = kind, .now_ns = now_ns};
     sereno_decision decision = {0};
     g.step(g.ctx, &event, boundary, &decision);
@@ -76,7 +76,7 @@ static void test_frames_become_events(void **state) {
     }
     assert_int_equal(governor.events[1].deadline_ns, 18);
     assert_int_equal(governor.events[1].now_ns, 11);
-    assert_true(governor.events[1].signals.stretch == 0);
+    assert_true(governor.events[1].signals.slowdown == 0);
     assert_int_equal(governor.events[5].deadline_ns, 28);
 }
 
@@ -121,11 +121,11 @@ static void test_boundaries_bring_signals(void **state) {
         tell(&c, SERENO_EVENT_SUBGRAPH, b.now_ns, &b);
     }
     tell(&c, SERENO_EVENT_TOKENS, b.now_ns, NULL);
-    assert_float_equal(governor.events[29].signals.stretch, 1.4, 0.001);
-    assert_true(governor.events[29].signals.stretch_slope > 0);
+    assert_float_equal(governor.events[29].signals.slowdown, 1.4, 0.001);
+    assert_true(governor.events[29].signals.slowdown_slope > 0);
     assert_int_equal(governor.n, 31);
     assert_int_equal(w.n_boundaries, 30);
-    assert_true(governor.events[30].signals.stretch == 0); /* left as the caller had it */
+    assert_true(governor.events[30].signals.slowdown == 0); /* left as the caller had it */
     sereno_sensor_close(&c.sensor);
 }
 

@@ -221,7 +221,7 @@ static void test_runs_of_every_kind(void **state) {
             assert_true(r->background.has_engine && r->background.tokens > 0 && r->background.requests > 0);
             assert_true(r->background.weight_bytes > 0 && r->background.cpu_s > 0);
             assert_true(r->background.ttft_ms.p50 > 0 && r->background.itl_ms.p50 > 0);
-            assert_true(r->background.longest_stretch_ms > 0);
+            assert_true(r->background.longest_uninterrupted_ms > 0);
         }
     }
     close_fixture(&f);

@@ -42,9 +42,9 @@ static sereno_speculation_stats random_stats(rng *r) {
     sereno_speculation_stats s = {.passes = random_count(r),
                                   .drafted = random_count(r),
                                   .drafted_abandoned = random_count(r),
-                                  .verified_neural = random_count(r),
+                                  .verified_draft_model = random_count(r),
                                   .verified_ngram = random_count(r),
-                                  .accepted_neural = random_count(r),
+                                  .accepted_draft_model = random_count(r),
                                   .accepted_ngram = random_count(r),
                                   .padded = random_count(r),
                                   .step_ns = (uint64_t)random_count(r),
@@ -112,7 +112,7 @@ static corun_run random_run(rng *r) {
     b->governed = random_governed(r);
     b->weight_bytes = random_number(r);
     b->cpu_s = random_number(r);
-    b->longest_stretch_ms = random_number(r);
+    b->longest_uninterrupted_ms = random_number(r);
     return run;
 }
 
@@ -145,7 +145,7 @@ static void assert_same_run(const corun_run *a, const corun_run *b) {
     assert_memory_equal(&x->governed.preemptions, &y->governed.preemptions,
                         sizeof x->governed - offsetof(corun_governed, preemptions));
     assert_true(x->weight_bytes == y->weight_bytes && x->cpu_s == y->cpu_s &&
-                x->longest_stretch_ms == y->longest_stretch_ms);
+                x->longest_uninterrupted_ms == y->longest_uninterrupted_ms);
 }
 
 static void test_round_trip(void **state) {
@@ -476,16 +476,16 @@ static void test_garbage(void **state) {
         "{}\n",
         "{\"log\":\"other\"}\n",
         "[1]\n{}\n",
-        "{\"log\":\"sereno bench corun\",\"version\":2}\n",
-        "{\"log\":\"sereno bench corun\",\"version\":3,\"settings\"",
+        "{\"log\":\"sereno bench corun\",\"version\":3}\n",
+        "{\"log\":\"sereno bench corun\",\"version\":4,\"settings\"",
     };
     for (size_t i = 0; i < sizeof not_logs / sizeof *not_logs; i++) {
         write_file(path, not_logs[i], strlen(not_logs[i]));
         refused(path, SERENO_ERR_FORMAT, "line 1: not the beginning of a log");
     }
-    const char newer[] = "{\"log\":\"sereno bench corun\",\"version\":3,\"settings\":{}}\n";
+    const char newer[] = "{\"log\":\"sereno bench corun\",\"version\":4,\"settings\":{}}\n";
     write_file(path, newer, sizeof newer - 1);
-    refused(path, SERENO_ERR_FORMAT, "version 3, not 2");
+    refused(path, SERENO_ERR_FORMAT, "version 4, not 3");
     uint8_t zeros[5000] = {0};
     write_file(path, zeros, sizeof zeros);
     refused(path, SERENO_ERR_FORMAT, "line 1");

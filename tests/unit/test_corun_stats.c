@@ -240,7 +240,7 @@ static corun_runs some_runs(void) {
     run->background.has_engine = true;
     run->background.weight_bytes = 4e10;
     run->background.cpu_s = 9;
-    run->background.longest_stretch_ms = 3;
+    run->background.longest_uninterrupted_ms = 3;
     run->background.speculation.passes = 11;
     run->background.speculation.verify_ns[2] = 1000;
     run->background.governed = (corun_governed){.there = true, .holds = 3, .hold_ns = 10, .mode_ns = {[1] = 7}};
@@ -258,7 +258,7 @@ static corun_runs some_runs(void) {
     run->background.has_engine = true;
     run->background.weight_bytes = 2e10;
     run->background.cpu_s = 7;
-    run->background.longest_stretch_ms = 5;
+    run->background.longest_uninterrupted_ms = 5;
     run->background.speculation.passes = 4;
     run->background.speculation.verify_ns[2] = 500;
     run->background.governed = (corun_governed){.there = true, .holds = 2, .hold_ns = 1, .mode_ns = {[1] = 8}};
@@ -287,7 +287,7 @@ static void test_cell(void **state) {
     assert_true(c.has_background && c.has_engine);
     assert_near(c.weights_gbs, 2, 1e-15); /* 60 GB in the 30 s of the two runs that have an engine */
     assert_near(c.cpu_s, 16, 1e-12);
-    assert_true(c.longest_stretch_ms == 5);
+    assert_true(c.longest_uninterrupted_ms == 5);
     assert_true(c.speculation.passes == 15 && c.speculation.verify_ns[2] == 1500);
     assert_true(c.governed.there && c.governed.holds == 5 && c.governed.hold_ns == 11 && c.governed.mode_ns[1] == 15);
 

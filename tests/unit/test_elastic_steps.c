@@ -247,7 +247,7 @@ static void check_chain(loop *l, const planner *p, const elastic_sequence *s, in
             if (c->parent == first->parent && c->source == CANDIDATE_RUNNER_UP) second = c;
         }
         assert_int_equal(first->token, choices[0].token);
-        assert_int_equal(first->source, CANDIDATE_NEURAL);
+        assert_int_equal(first->source, CANDIDATE_DRAFT_MODEL);
         assert_int_equal(first->parent, i > 0 ? s->chain[i - 1] : TREE_ROOT);
         int32_t lead = planner_lead(n > 1 ? choices[0].value - choices[1].value : INFINITY);
         assert_int_equal(first->lead, lead);
@@ -347,7 +347,7 @@ static void count_step(const elastic_sequence *s, int32_t n_before, int32_t rema
         if (c->source == CANDIDATE_NGRAM) assert_true(c->q <= c->match.p * 1.0001f);
         if (c->input < 0) continue;
         if (c->source == CANDIDATE_NGRAM) sum->verified_ngram++;
-        else sum->verified_neural++;
+        else sum->verified_draft_model++;
     }
     for (int32_t depth = 0; depth < n_chosen + ended; depth++) {
         const candidate *accepted = NULL;
@@ -362,7 +362,7 @@ static void count_step(const elastic_sequence *s, int32_t n_before, int32_t rema
         if (!accepted) break;
         sum->accepted_at[depth]++;
         if (accepted->source == CANDIDATE_NGRAM) sum->accepted_ngram++;
-        else sum->accepted_neural++;
+        else sum->accepted_draft_model++;
         node = (int32_t)(accepted - s->tree.list);
     }
 }
@@ -370,8 +370,10 @@ static void count_step(const elastic_sequence *s, int32_t n_before, int32_t rema
 static void assert_same_stats(const sereno_speculation_stats *got, const sereno_speculation_stats *wanted) {
     assert_true(got->passes == wanted->passes && got->padded == wanted->padded);
     assert_true(got->drafted == wanted->drafted && got->drafted_abandoned == wanted->drafted_abandoned);
-    assert_true(got->verified_neural == wanted->verified_neural && got->verified_ngram == wanted->verified_ngram);
-    assert_true(got->accepted_neural == wanted->accepted_neural && got->accepted_ngram == wanted->accepted_ngram);
+    assert_true(got->verified_draft_model == wanted->verified_draft_model &&
+                got->verified_ngram == wanted->verified_ngram);
+    assert_true(got->accepted_draft_model == wanted->accepted_draft_model &&
+                got->accepted_ngram == wanted->accepted_ngram);
     assert_memory_equal(got->tried_at, wanted->tried_at, sizeof got->tried_at);
     assert_memory_equal(got->accepted_at, wanted->accepted_at, sizeof got->accepted_at);
     assert_memory_equal(got->passes_of, wanted->passes_of, sizeof got->passes_of);
@@ -389,7 +391,7 @@ static int batch_index(int32_t n) {
 static void counted_step(loop *l, disturber *d, sereno_speculation_stats *wanted) {
     int32_t before[SEQUENCES] = {(int32_t)l->s[0].tokens.n, (int32_t)l->s[1].tokens.n};
     int32_t remaining[SEQUENCES] = {l->s[0].remaining, l->s[1].remaining};
-    int64_t abandoned = d->drafts_abandoned, verified = wanted->verified_neural + wanted->verified_ngram;
+    int64_t abandoned = d->drafts_abandoned, verified = wanted->verified_draft_model + wanted->verified_ngram;
     uint64_t start = l->now_ns, slept = l->target.slept_ns + l->draft.slept_ns;
     uint64_t verifying = l->target.busy_ns, drafting = l->draft.busy_ns;
     assert_ok(elastic_step(&l->el, l->set, l->n, err));
@@ -403,7 +405,7 @@ static void counted_step(loop *l, disturber *d, sereno_speculation_stats *wanted
     }
     wanted->draft_ns += l->draft.busy_ns - drafting;
     wanted->drafted_abandoned += d->drafts_abandoned - abandoned;
-    verified = wanted->verified_neural + wanted->verified_ngram - verified;
+    verified = wanted->verified_draft_model + wanted->verified_ngram - verified;
     wanted->padded += l->target.n_inputs - l->n - verified;
     assert_int_equal(l->n + verified, batch_wanted);
     for (int64_t i = 0; i < l->target.n_inputs; i++) {
@@ -438,7 +440,7 @@ static void test_statistics(void **state) {
         sereno_speculation_add(&all, &got);
         close_loop(l);
     }
-    assert_true(all.accepted_neural > 0 && all.accepted_ngram > 0 && all.padded > 0);
+    assert_true(all.accepted_draft_model > 0 && all.accepted_ngram > 0 && all.padded > 0);
     assert_true(all.drafted_abandoned > 0 && all.sleep_ns > 0);
 }
 
@@ -452,7 +454,7 @@ static void tell_choices(planner *p, const elastic_sequence *s, int32_t n_before
         for (int32_t i = 0; i < s->tree.n; i++) {
             const candidate *c = &s->tree.list[i];
             if (c->parent != node) continue;
-            if (c->source == CANDIDATE_NEURAL) first = c;
+            if (c->source == CANDIDATE_DRAFT_MODEL) first = c;
             if (c->source == CANDIDATE_RUNNER_UP) second = c;
             if (c->token == s->tokens.ids[at] && c->input >= 0) next = c;
         }
@@ -658,7 +660,7 @@ static void governor_step(void *ctx, sereno_event *event, const sereno_boundary 
 }
 
 static void govern_loop(loop *l, scripted_governor *g) {
-    l->el.governing = (sereno_governing){governor_step, g};
+    l->el.governor_hook = (sereno_governor_hook){governor_step, g};
 }
 
 /* A draft that may be shorter ends with what it has; one of a fixed length, and what is no draft, goes on. */
@@ -670,7 +672,7 @@ static void test_abandons_are_for_drafts_that_may_be_shorter(void **state) {
         sereno_speculation o = fixed(LENGTH, 4, false);
         if (!is_fixed) o.bounds.draft_min = 0;
         loop *l = open_loop(OWN, 1, o, samplers[1], 1, &r);
-        scripted_governor g = {.decision = sereno_ungoverned(), .n_abandons_others = 2};
+        scripted_governor g = {.decision = sereno_decision_default(), .n_abandons_others = 2};
         g.decision.abandon = true;
         govern_loop(l, &g);
         int32_t passes = l->target.n_passes;
@@ -698,7 +700,7 @@ static void test_options_win_over_decisions(void **state) {
     rng r = {test_seed()};
     for (int trial = 0; trial < 300; trial++) {
         sereno_speculation options = sereno_speculation_defaults();
-        scripted_governor g = {.decision = sereno_ungoverned()};
+        scripted_governor g = {.decision = sereno_decision_default()};
         const sereno_bounds *o = &options.bounds, *d = &g.decision.bounds;
         options.bounds = random_bounds(&r);
         g.decision.bounds = random_bounds(&r);
@@ -732,7 +734,7 @@ static void test_who_governs_is_told(void **state) {
     rng r = {test_seed()};
     loop *l = open_loop(OWN, 0, fixed(LENGTH, 4, false), samplers[1], 1, &r);
     assert_ok(elastic_step(&l->el, l->set, 1, err)); /* from now on the draft is up to date, but for two tokens */
-    scripted_governor g = {.decision = sereno_ungoverned()};
+    scripted_governor g = {.decision = sereno_decision_default()};
     govern_loop(l, &g);
     int32_t before = l->s[0].n_output;
     uint64_t start = l->now_ns, now = start;

@@ -381,7 +381,7 @@ static void test_abandon_at_every_boundary(void **state) {
         assert_int_equal(watched_pass(e, &w, SERENO_PLAN_VERIFY, inputs, 3), SERENO_ERR_ABANDONED);
         assert_int_equal(w.n, at);
         assert_int_equal(e->ops->length(e, 0), 3);
-        assert_int_equal(e->ops->keep(e, 0, (int32_t[]){0}, 1, NULL), SERENO_ERR_INVALID); /* nothing to keep */
+        assert_int_equal(e->ops->commit(e, 0, (int32_t[]){0}, 1, NULL), SERENO_ERR_INVALID); /* nothing to commit */
         const int32_t next = 100 + at;
         run_chain(e, 0, &next, 1);
         run_chain(untouched, 0, &next, 1);
@@ -576,9 +576,9 @@ static void test_copies_and_computed_tokens(void **state) {
         assert_ok(e->ops->pass(e, &pass, err));
         assert_int_equal(e->ops->copy(e, 1, 0, 5, NULL), SERENO_ERR_INVALID);
         assert_ok(e->ops->copy(e, 1, 0, n, err));
-        assert_int_equal(e->ops->keep(e, 1, (int32_t[]){1}, 1, NULL), SERENO_ERR_INVALID);
-        assert_ok(e->ops->keep(e, 0, (int32_t[]){0}, 1, err));
-        assert_ok(e->ops->keep(e, 2, (int32_t[]){2}, 1, err));
+        assert_int_equal(e->ops->commit(e, 1, (int32_t[]){1}, 1, NULL), SERENO_ERR_INVALID);
+        assert_ok(e->ops->commit(e, 0, (int32_t[]){0}, 1, err));
+        assert_ok(e->ops->commit(e, 2, (int32_t[]){2}, 1, err));
         assert_int_equal(length(e, 0), 5);
         assert_int_equal(length(e, 1), n);
     }
@@ -617,8 +617,8 @@ static void test_wrong_copies(void **state) {
     expect_no_copy(e, 1, 0, 0, "after the 30 of sequence 1; sequence 0 has 20");
     assert_int_equal(length(e, 0), 20);
     assert_int_equal(length(e, 1), 30);
-    assert_ok(e->ops->keep(e, 0, (int32_t[]){0}, 1, err));
-    assert_ok(e->ops->keep(e, 1, (int32_t[]){1}, 1, err));
+    assert_ok(e->ops->commit(e, 0, (int32_t[]){0}, 1, err));
+    assert_ok(e->ops->commit(e, 1, (int32_t[]){1}, 1, err));
     expect_same_text(e, alone, &r, 0, text, 40);
     expect_same_text(e, alone, &r, 1, text, 50);
     sereno_engine_close(&alone);
@@ -661,13 +661,13 @@ static void test_wrong_passes(void **state) {
     const sereno_input tree[] = {{50, 0, -1, false}, {51, 0, 0, false}, {52, 0, -1, false}};
     sereno_pass pass = {SERENO_PLAN_VERIFY, tree, 3, NULL, NULL, false};
     assert_ok(e->ops->pass(e, &pass, err));
-    assert_int_equal(e->ops->keep(e, 0, NULL, -1, NULL), SERENO_ERR_INVALID);
-    assert_int_equal(e->ops->keep(e, 0, (int32_t[]){0, 1, 0, 1}, 4, NULL), SERENO_ERR_INVALID);
-    assert_int_equal(e->ops->keep(e, 0, (int32_t[]){1}, 1, NULL), SERENO_ERR_INVALID);    /* not a child of the last */
-    assert_int_equal(e->ops->keep(e, 0, (int32_t[]){0, 2}, 2, NULL), SERENO_ERR_INVALID); /* not a path */
-    assert_int_equal(e->ops->keep(e, 1, (int32_t[]){0}, 1, NULL), SERENO_ERR_INVALID);    /* another sequence */
-    assert_ok(e->ops->keep(e, 0, (int32_t[]){0, 1}, 2, err));
-    assert_int_equal(e->ops->keep(e, 0, (int32_t[]){2}, 1, NULL), SERENO_ERR_INVALID); /* once a pass */
+    assert_int_equal(e->ops->commit(e, 0, NULL, -1, NULL), SERENO_ERR_INVALID);
+    assert_int_equal(e->ops->commit(e, 0, (int32_t[]){0, 1, 0, 1}, 4, NULL), SERENO_ERR_INVALID);
+    assert_int_equal(e->ops->commit(e, 0, (int32_t[]){1}, 1, NULL), SERENO_ERR_INVALID); /* not a child of the last */
+    assert_int_equal(e->ops->commit(e, 0, (int32_t[]){0, 2}, 2, NULL), SERENO_ERR_INVALID); /* not a path */
+    assert_int_equal(e->ops->commit(e, 1, (int32_t[]){0}, 1, NULL), SERENO_ERR_INVALID);    /* another sequence */
+    assert_ok(e->ops->commit(e, 0, (int32_t[]){0, 1}, 2, err));
+    assert_int_equal(e->ops->commit(e, 0, (int32_t[]){2}, 1, NULL), SERENO_ERR_INVALID); /* once a pass */
     assert_int_equal(e->ops->length(e, 0), 6);
     sereno_engine_close(&e);
     sereno_model_close(&model);

@@ -101,11 +101,11 @@ static void test_what_is_refused(void **state) {
     params = sereno_governor_defaults((sereno_policy)99);
     assert_int_equal(sereno_governor_check(&params, &error), SERENO_ERR_INVALID);
     params = sereno_governor_defaults(SERENO_POLICY_BALANCED);
-    static const sereno_governor_limits limits[] = {{0, 0.1},  {-1, 0.1}, {NAN, 0.1}, {INFINITY, 0.1},
-                                                    {10, 1.1}, {10, -1},  {10, NAN}};
-    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+    static const sereno_throughput_profile throughput[] = {{0, 0.1},  {-1, 0.1}, {NAN, 0.1}, {INFINITY, 0.1},
+                                                           {10, 1.1}, {10, -1},  {10, NAN}};
+    for (size_t i = 0; i < sizeof throughput / sizeof *throughput; i++) {
         sereno_governor *g = (sereno_governor *)&params;
-        assert_int_equal(sereno_governor_open(&params, &limits[i], &g, &error), SERENO_ERR_INVALID);
+        assert_int_equal(sereno_governor_open(&params, &throughput[i], &g, &error), SERENO_ERR_INVALID);
         assert_null(g);
     }
 }
@@ -127,7 +127,7 @@ static double timed_pass_us(const sereno_engine *e, int32_t n_tokens, int32_t co
     return n_tokens == 1 ? 4000 : t->prefill_us;
 }
 
-static void test_limits_of_an_engine(void **state) {
+static void test_throughput_of_an_engine(void **state) {
     (void)state;
     static const sereno_engine_ops ops = {.info = timed_info, .pass_us = timed_pass_us};
     static const struct {
@@ -136,8 +136,8 @@ static void test_limits_of_an_engine(void **state) {
     } rows[] = {{100, 51200, 0.1}, {4096, 51200, 0.1}, {4096, 1e6, 1}}; /* no token costs more than a pass of its own */
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         timed t = {{&ops}, {.n_ctx = rows[i].n_ctx}, rows[i].prefill_us};
-        sereno_governor_limits limits = sereno_governor_limits_of(&t.base);
-        assert_true(fabs(limits.plain_tok_s - 250) < 1e-9 && fabs(limits.prefill_cost - rows[i].cost) < 1e-9);
+        sereno_throughput_profile throughput = sereno_throughput_profile_of(&t.base);
+        assert_true(fabs(throughput.plain_tok_s - 250) < 1e-9 && fabs(throughput.prefill_cost - rows[i].cost) < 1e-9);
     }
 }
 
@@ -159,9 +159,9 @@ static void test_names(void **state) {
 }
 
 /* Where nobody governs, bounds are those of speculation's defaults: the widest. */
-static void test_ungoverned_is_the_default(void **state) {
+static void test_default_decision(void **state) {
     (void)state;
-    sereno_bounds d = sereno_ungoverned().bounds, s = sereno_speculation_defaults().bounds;
+    sereno_bounds d = sereno_decision_default().bounds, s = sereno_speculation_defaults().bounds;
     assert_true(d.may_draft == s.may_draft && d.draft_min == s.draft_min && d.draft_max == s.draft_max);
     assert_true(d.batch_min == s.batch_min && d.batch_max == s.batch_max);
 }
@@ -209,9 +209,9 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_table_is_whole),
         cmocka_unit_test(test_experimental_ones_are_apart),
         cmocka_unit_test(test_what_is_refused),
-        cmocka_unit_test(test_limits_of_an_engine),
+        cmocka_unit_test(test_throughput_of_an_engine),
         cmocka_unit_test(test_names),
-        cmocka_unit_test(test_ungoverned_is_the_default),
+        cmocka_unit_test(test_default_decision),
         cmocka_unit_test(test_document_lists_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -32,11 +32,11 @@ static score fresh_score(void) {
 }
 
 /* A sample as a foreground of this intensity beside this clock would give it; slope 0: there is no such signal. */
-static sereno_signals signals_at(double intensity, double clock, double stretch_slope, double probe_slope) {
+static sereno_signals signals_at(double intensity, double clock, double slowdown_slope, double probe_slope) {
     sereno_signals s = {0};
-    if (stretch_slope > 0) {
-        s.stretch = (float)(clock * pow(1 + stretch_slope, intensity));
-        s.stretch_slope = (float)stretch_slope;
+    if (slowdown_slope > 0) {
+        s.slowdown = (float)(clock * pow(1 + slowdown_slope, intensity));
+        s.slowdown_slope = (float)slowdown_slope;
     }
     if (probe_slope > 0) {
         s.probe = (float)pow(1 + probe_slope, intensity);
@@ -50,7 +50,7 @@ static uint64_t feed(score *s, uint64_t now_ns, uint64_t for_ns, uint64_t step_n
                      rng *r) {
     for (uint64_t end_ns = now_ns + for_ns; now_ns < end_ns; now_ns += step_ns) {
         sereno_signals noisy = signals;
-        noisy.stretch *= (float)exp(noise * (double)rng_signed_unit(r));
+        noisy.slowdown *= (float)exp(noise * (double)rng_signed_unit(r));
         noisy.probe *= (float)exp(noise * (double)rng_signed_unit(r));
         score_update(s, now_ns, &noisy, SERENO_PLAN_VERIFY, false);
     }
@@ -60,14 +60,14 @@ static uint64_t feed(score *s, uint64_t now_ns, uint64_t for_ns, uint64_t step_n
 static void test_score_is_the_intensity(void **state) {
     (void)state;
     static const struct {
-        double intensity, stretch_slope, probe_slope, want;
+        double intensity, slowdown_slope, probe_slope, want;
     } rows[] = {{0, 0.5, 0.8, 0},    {0.5, 0.5, 0.8, 0.5},  {1, 0.5, 0.8, 1},       {1, 0.25, 0, 0.97},
                 {0.7, 0, 0.8, 0.7},  {0.7, 0.5, 0, 0.7},    {0.7, 0.19, 0.8, 0.69}, {3, 0.5, 0, 1.24},
                 {3, 0.5, 0.8, 1.24}, {-2, 0.5, 0.8, -0.95}, {0.7, 0.19, 0.19, 0},   {0.6, 1e30, 1e30, 0.6}};
     rng r = {1};
     for (size_t i = 0; i < N(rows); i++) {
         score s = fresh_score();
-        sereno_signals signals = signals_at(rows[i].intensity, 1, rows[i].stretch_slope, rows[i].probe_slope);
+        sereno_signals signals = signals_at(rows[i].intensity, 1, rows[i].slowdown_slope, rows[i].probe_slope);
         uint64_t now_ns = feed(&s, 1, 10 * ms, ms / 10, signals, 0, &r);
         assert_true(s.lasting == s.slow); /* but for bursts that ended */
         feed(&s, now_ns, 190 * ms, ms / 10, signals, 0, &r);
@@ -85,8 +85,8 @@ static void test_score_weighs(void **state) {
     sereno_signals signals = signals_at(0, 1, 0.25, 0.8);
     signals.probe = 1.8f;
     feed(&s, 1, 20 * ms, ms / 10, signals, 0, &r);
-    double stretch = pow(log1p(0.25) / 0.1, 2), probe = pow(log1p(0.8) / 0.2, 2);
-    assert_true(fabs(s.fast - probe / (probe + stretch)) < 0.03);
+    double slowdown = pow(log1p(0.25) / 0.1, 2), probe = pow(log1p(0.8) / 0.2, 2);
+    assert_true(fabs(s.fast - probe / (probe + slowdown)) < 0.03);
 }
 
 static void test_score_ignores_what_says_nothing(void **state) {
@@ -134,12 +134,12 @@ static void test_score_stays_in_range(void **state) {
 static void test_score_is_not_biased_by_noise(void **state) {
     (void)state;
     static const struct {
-        double stretch_slope, probe_slope;
+        double slowdown_slope, probe_slope;
     } rows[] = {{0.06, 0.8}, {0.1, 0.8}, {0.25, 0}, {0.5, 0}, {0.5, 0.8}, {1, 0}};
     rng r = {test_seed()};
     for (size_t i = 0; i < N(rows); i++) {
         score s = fresh_score();
-        sereno_signals quiet = signals_at(0, 1, rows[i].stretch_slope, rows[i].probe_slope);
+        sereno_signals quiet = signals_at(0, 1, rows[i].slowdown_slope, rows[i].probe_slope);
         uint64_t now_ns = feed(&s, 1, 3000 * ms, ms / 3, quiet, 0.17, &r); /* uniform: a deviation of 0.1 */
         double sum = 0;
         for (int n = 0; n < 1000; n++) {

@@ -48,9 +48,9 @@ static void test_speculation(void **state) {
     (void)state;
     sereno_speculation_stats s = {.passes = 4, .step_ns = 100, .draft_ns = 20, .sleep_ns = 10};
     s.verify_ns[2] = 50;
-    s.verified_neural = 6;
+    s.verified_draft_model = 6;
     s.verified_ngram = 2;
-    s.accepted_neural = 3;
+    s.accepted_draft_model = 3;
     s.accepted_ngram = 1;
     s.tried_at[0] = 4;
     s.accepted_at[0] = 3;

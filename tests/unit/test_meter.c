@@ -39,8 +39,8 @@ static double run_many(fixture *f, int32_t unit, int32_t batch, double us, int n
     int said = 0;
     for (int i = 0; i < n; i++) {
         sereno_signals s = run(f, unit, batch, us);
-        sum += (double)s.stretch;
-        said += s.stretch > 0;
+        sum += (double)s.slowdown;
+        said += s.slowdown > 0;
         assert_true(s.probe == 0 && !s.has_run_delay);
     }
     return said > 0 ? sum / said : 0;
@@ -56,10 +56,10 @@ static void test_ratios(void **state) {
         assert_float_equal(run_many(&f, STREAMS, batch, 150 * batch, 50), 1.53, 0.04);
         assert_float_equal(run_many(&f, STREAMS, batch, 100 * batch, 50), 1.02, 0.03);
     }
-    assert_true(run(&f, STREAMS, 1, 100).stretch_slope == 0.5F);
+    assert_true(run(&f, STREAMS, 1, 100).slowdown_slope == 0.5F);
     assert_true(run_many(&f, COMPUTES, 1, 100, 50) == 0);
     assert_float_equal(run_many(&f, STEEP, 1, 300, 3), 1.5, 0.06); /* by what it was said to take */
-    assert_true(run(&f, STEEP, 1, 200).stretch_slope == 0.9F);
+    assert_true(run(&f, STEEP, 1, 200).slowdown_slope == 0.9F);
     assert_true(run_many(&f, STEEP, 2, 400, 16) == 0); /* which was of one token */
     sereno_meter_close(&f.meter);
     assert_null(f.meter);
@@ -90,7 +90,7 @@ static void test_what_is_no_sample(void **state) {
     for (int32_t unit = -1; unit <= N_UNITS; unit += N_UNITS + 1) assert_true(run_many(&f, unit, 1, 100, 40) == 0);
     assert_true(run_many(&f, STREAMS, 0, 100, 40) == 0);
     assert_true(run_many(&f, STREAMS, SERENO_PREFILL_BATCH_MAX + 1, 100, 40) == 0);
-    assert_true(sereno_meter_read(f.meter, STREAMS, 1, 0, f.now_ns).stretch == 0);
+    assert_true(sereno_meter_read(f.meter, STREAMS, 1, 0, f.now_ns).slowdown == 0);
     assert_float_equal(run_many(&f, STREAMS, 1, 100, 50), 1.02, 0.03); /* none of it was learned */
     sereno_meter_close(&f.meter);
 }

@@ -24,7 +24,7 @@ static void test_full_speed(void **state) {
 }
 
 /* Over any time, sleep is (factor - 1) times the work, however long subgraphs are and sleeps really last. */
-static void test_stretching_is_exact(void **state) {
+static void test_slowing_down_is_exact(void **state) {
     (void)state;
     const pacing how = {.factor = 2.5};
     pacer p = {.pacing = &how};
@@ -95,7 +95,7 @@ static void test_oracle(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_full_speed),
-        cmocka_unit_test(test_stretching_is_exact),
+        cmocka_unit_test(test_slowing_down_is_exact),
         cmocka_unit_test(test_sleeps_between_chunks),
         cmocka_unit_test(test_oracle),
     };

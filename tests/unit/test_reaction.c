@@ -33,7 +33,7 @@ static void note_row(reaction_log *log, const row *r) {
                          .wall_ns = (uint64_t)(r->took_ms * (double)MS),
                          .now_ns = (uint64_t)(r->ms * (double)MS),
                          .slept_ns = (uint64_t)(r->slept_ms * (double)MS)};
-    sereno_decision d = sereno_ungoverned();
+    sereno_decision d = sereno_decision_default();
     d.abandon = r->verdict == ABANDON;
     d.bounds.may_draft = r->verdict != ABANDON && r->verdict != FORBID;
     d.sleep_us = r->verdict == SLEEP ? 1000 : 0;

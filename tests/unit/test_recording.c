@@ -178,8 +178,8 @@ static void assert_same_engine(const sereno_engine *e) {
 
 /* To the bit. */
 static void assert_same_signals(const sereno_signals *a, const sereno_signals *b) {
-    const float of_a[] = {a->stretch, a->stretch_slope, a->probe, a->probe_slope, a->run_delay};
-    const float of_b[] = {b->stretch, b->stretch_slope, b->probe, b->probe_slope, b->run_delay};
+    const float of_a[] = {a->slowdown, a->slowdown_slope, a->probe, a->probe_slope, a->run_delay};
+    const float of_b[] = {b->slowdown, b->slowdown_slope, b->probe, b->probe_slope, b->run_delay};
     assert_memory_equal(of_a, of_b, sizeof of_a);
     assert_int_equal(a->has_run_delay, b->has_run_delay);
 }
@@ -250,7 +250,7 @@ static void test_a_fresh_sensor_says_the_same(void **state) {
         assert_ok(recording_parse(data, size, &r, err));
         assert_int_equal(r->n_boundaries, READINGS);
         assert_int_equal(r->n_dropped, 0);
-        assert_true(l.stats.stretches > READINGS / 4 && l.stats.probes > READINGS / 100);
+        assert_true(l.stats.slowdowns > READINGS / 4 && l.stats.probes > READINGS / 100);
         assert_true(l.stats.dropped_faults > 0 && l.stats.dropped_delays > 0);
         assert_replays(r, &l, READINGS);
         assert_string_equal(r->version, sereno_version());
@@ -473,7 +473,7 @@ static void test_committed_recordings(void **state) {
         }
         sereno_sensor_stats stats;
         sereno_sensor_stats_read(sensor, &stats);
-        assert_true(stats.stretches > r->n_boundaries / 4);
+        assert_true(stats.slowdowns > r->n_boundaries / 4);
         sereno_sensor_close(&sensor);
         replay_close(&p);
         recording_close(&r);

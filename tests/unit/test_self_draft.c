@@ -38,7 +38,7 @@ static int run_inputs(sereno_engine *e, sereno_plan_kind plan, const sereno_inpu
 static void draft_token(sereno_engine *draft, int32_t sequence, int32_t token) {
     const sereno_input input = {token, sequence, -1, true};
     assert_int_equal(run_inputs(draft, SERENO_PLAN_DRAFT, &input, 1), 0);
-    assert_ok(draft->ops->keep(draft, sequence, (int32_t[]){0}, 1, err));
+    assert_ok(draft->ops->commit(draft, sequence, (int32_t[]){0}, 1, err));
 }
 
 static int32_t length(const sereno_engine *e, int32_t sequence) {
@@ -153,12 +153,12 @@ static void test_draft_follows_the_target(void **state) {
     assert_int_equal(run_inputs(target, SERENO_PLAN_VERIFY, tree, 3), 0); /* a pass of the target */
     assert_int_equal(length(draft, 0), 5);
     assert_int_equal(length(draft, 1), 3); /* the other sequence is not touched */
-    assert_ok(target->ops->keep(target, 0, (int32_t[]){0, 1}, 2, err));
+    assert_ok(target->ops->commit(target, 0, (int32_t[]){0, 1}, 2, err));
     assert_int_equal(length(draft, 0), 7);
     draft_token(draft, 0, 50);
     assert_ok(target->ops->truncate(target, 0, 3, err));
     assert_int_equal(length(draft, 0), 3);
-    assert_int_equal(draft->ops->keep(draft, 0, (int32_t[]){0}, 1, NULL), SERENO_ERR_INVALID);
+    assert_int_equal(draft->ops->commit(draft, 0, (int32_t[]){0}, 1, NULL), SERENO_ERR_INVALID);
 
     draft_token(draft, 0, 60); /* what one draft added, a pass of another overwrites */
     assert_int_equal(length(draft, 0), 4);
@@ -172,7 +172,7 @@ static void test_draft_follows_the_target(void **state) {
     sereno_model_close(&model);
 }
 
-/* A draft's pass takes the place of what the target computed and did not keep; a wrong one does not. */
+/* A draft's pass takes the place of what the target computed and did not commit; a wrong one does not. */
 static void test_draft_pass_makes_the_target_forget(void **state) {
     (void)state;
     sereno_model *model = open_random_model("tiny", "q4_1");
@@ -181,11 +181,11 @@ static void test_draft_pass_makes_the_target_forget(void **state) {
     assert_int_equal(run_inputs(target, SERENO_PLAN_VERIFY, both, 2), 0);
     assert_int_equal(run_inputs(draft, SERENO_PLAN_DRAFT, &wrong, 1), SERENO_ERR_INVALID);
     assert_int_equal(run_inputs(draft, SERENO_PLAN_VERIFY, both, 1), SERENO_ERR_INVALID);
-    assert_ok(target->ops->keep(target, 0, (int32_t[]){0}, 1, err));
+    assert_ok(target->ops->commit(target, 0, (int32_t[]){0}, 1, err));
     assert_int_equal(run_inputs(target, SERENO_PLAN_VERIFY, both, 2), 0);
     draft_token(draft, 0, 50);
-    assert_int_equal(target->ops->keep(target, 0, (int32_t[]){0}, 1, NULL), SERENO_ERR_INVALID);
-    assert_ok(target->ops->keep(target, 1, (int32_t[]){1}, 1, err)); /* the other sequence is there */
+    assert_int_equal(target->ops->commit(target, 0, (int32_t[]){0}, 1, NULL), SERENO_ERR_INVALID);
+    assert_ok(target->ops->commit(target, 1, (int32_t[]){1}, 1, err)); /* the other sequence is there */
     assert_int_equal(length(draft, 0), 2);
     sereno_engine_close(&draft);
     sereno_engine_close(&target);
@@ -213,7 +213,7 @@ static void test_draft_follows_a_copy(void **state) {
             assert_int_equal(length(draft, 1), end - 13 + 2);
             assert_ok(target->ops->copy(target, 1, 0, 13, err));
             assert_int_equal(length(draft, 1), end);
-            assert_int_equal(draft->ops->keep(draft, 1, (int32_t[]){0}, 1, NULL), SERENO_ERR_INVALID);
+            assert_int_equal(draft->ops->commit(draft, 1, (int32_t[]){0}, 1, NULL), SERENO_ERR_INVALID);
             assert_int_equal(length(draft, 0), 41); /* of which it was copied */
         }
         draft_token(draft, 1, 60);
@@ -457,7 +457,7 @@ static void abandon_at_depth(sereno_engine *target, sereno_engine *undrafted, se
         assert_int_equal(size, size_after);
         assert_memory_equal(before, after, size);
         free(after);
-        if (abandoned) assert_int_equal(draft->ops->keep(draft, 0, (int32_t[]){0}, 1, NULL), SERENO_ERR_INVALID);
+        if (abandoned) assert_int_equal(draft->ops->commit(draft, 0, (int32_t[]){0}, 1, NULL), SERENO_ERR_INVALID);
         draft_token(draft, 0, 91); /* the earlier ones are still there */
         assert_int_equal(length(draft, 0), kept + depth);
         expect_same_verification(target, undrafted);
@@ -539,7 +539,7 @@ static void test_timing_a_draft(void **state) {
         sereno_engine *draft = open_draft(target, k);
         assert_memory_equal(target->ops->logits(target, 1), undrafted->ops->logits(undrafted, 1),
                             N_VOCAB * sizeof(float));
-        assert_int_equal(target->ops->keep(target, 0, (int32_t[]){1}, 1, NULL), SERENO_ERR_INVALID);
+        assert_int_equal(target->ops->commit(target, 0, (int32_t[]){1}, 1, NULL), SERENO_ERR_INVALID);
         assert_int_equal(length(draft, 0), N_CTX - 2);
         draft_token(draft, 0, 50);
         uint16_t *after = read_cache(target, 0, N_CTX - 2, &size);
@@ -627,8 +627,8 @@ static void verify_both(rng *r, sereno_engine *target, sereno_engine *undrafted,
     for (int32_t i = 0; i < n; i++) {
         if (tree[i].parent == (n_path ? path[n_path - 1] : -1) && rng_below(r, 4)) path[n_path++] = i;
     }
-    assert_ok(target->ops->keep(target, sequence, path, n_path, err));
-    assert_ok(undrafted->ops->keep(undrafted, sequence, path, n_path, err));
+    assert_ok(target->ops->commit(target, sequence, path, n_path, err));
+    assert_ok(undrafted->ops->commit(undrafted, sequence, path, n_path, err));
 }
 
 /* Draft passes of a few tokens, kept, abandoned or left. */
@@ -644,7 +644,7 @@ static void draft_at_random(rng *r, sereno_engine *draft, int32_t sequence) {
         return;
     }
     if (rng_below(r, 5) == 0) return;
-    assert_ok(draft->ops->keep(draft, sequence, (int32_t[]){0}, 1, err));
+    assert_ok(draft->ops->commit(draft, sequence, (int32_t[]){0}, 1, err));
     assert_int_equal(length(draft, sequence), before + 1);
 }
 

@@ -266,9 +266,9 @@ static void test_table_refuses_what_is_no_key(void **state) {
     baselines_close(&t);
 }
 
-/* ---- Stretch ---- */
+/* ---- Slowdown ---- */
 
-static void test_stretch_is_time_over_baseline(void **state) {
+static void test_slowdown_is_time_over_baseline(void **state) {
     (void)state;
     bench b;
     open_bench(&b, NULL);
@@ -278,7 +278,7 @@ static void test_stretch_is_time_over_baseline(void **state) {
     assert_true(quiet >= 0.98 && quiet <= 1.04);
     assert_true(contended > 1.36 && contended < 1.46);
     sereno_signals s = report(&b, SERENO_PLAN_VERIFY, 1, 0, 100);
-    assert_true(s.stretch_slope == shipped_slope(1));
+    assert_true(s.slowdown_slope == shipped_slope(1));
     close_bench(&b);
 }
 
@@ -317,8 +317,8 @@ static void test_rows_have_their_own_baselines(void **state) {
     for (int i = 0; i < 40; i++) {
         run_passes(&b, SERENO_PLAN_VERIFY, 8, 1, 1);
         for (int k = 0; k < 4; k++) {
-            double stretch = run_passes(&b, SERENO_PLAN_DRAFT, 1, 1, takes[k]);
-            if (i == 39) assert_about(stretch, 1, 0.06);
+            double slowdown = run_passes(&b, SERENO_PLAN_DRAFT, 1, 1, takes[k]);
+            if (i == 39) assert_about(slowdown, 1, 0.06);
         }
     }
     run_passes(&b, SERENO_PLAN_VERIFY, 8, 1, 1);
@@ -356,12 +356,12 @@ static void test_page_faults_are_dropped(void **state) {
     sereno_sensor_stats before, after;
     sereno_sensor_stats_read(b.sensor, &before);
     *faults() += 1;
-    assert_true(report(&b, SERENO_PLAN_VERIFY, 1, 0, 100 * 5).stretch == 0);
+    assert_true(report(&b, SERENO_PLAN_VERIFY, 1, 0, 100 * 5).slowdown == 0);
     sereno_sensor_stats_read(b.sensor, &after);
     assert_int_equal(after.dropped_faults - before.dropped_faults, 1);
-    assert_int_equal(after.stretches, before.stretches);
+    assert_int_equal(after.slowdowns, before.slowdowns);
     /* Without a fault it is contention. */
-    assert_true(report(&b, SERENO_PLAN_VERIFY, 1, 2, 120 * 5).stretch > 4.5f);
+    assert_true(report(&b, SERENO_PLAN_VERIFY, 1, 2, 120 * 5).slowdown > 4.5f);
     /* Dropped for two reasons it is counted once. */
     *faults() += 1;
     report(&b, SERENO_PLAN_VERIFY, 1, 0, 100 * 9);
@@ -370,7 +370,7 @@ static void test_page_faults_are_dropped(void **state) {
     close_bench(&b);
 }
 
-/* A subgraph of attention has no stretch, so that the probe alone sees the faults. */
+/* A subgraph of attention has no slowdown, so that the probe alone sees the faults. */
 static void test_page_faults_of_the_probe_are_dropped(void **state) {
     (void)state;
     bench b;
@@ -410,10 +410,10 @@ static void test_deschedules_are_dropped(void **state) {
     b.run_delay_ns += ms / 2;
     b.now_ns = b.sampled_ns - 100000;
     sereno_signals s = report(&b, SERENO_PLAN_VERIFY, 1, 0, 100);
-    assert_true(s.stretch == 0);
+    assert_true(s.slowdown == 0);
     assert_about(s.run_delay, 0.25, 1e-6);
     s = report(&b, SERENO_PLAN_VERIFY, 1, 2, 120); /* the same sample again, older */
-    assert_false(s.stretch == 0);
+    assert_false(s.slowdown == 0);
     assert_false(s.has_run_delay); /* it was given */
     b.sampled_ns += 2 * ms;
     b.run_delay_ns += 10 * ms; /* several threads waited */
@@ -447,7 +447,7 @@ static void test_run_delay_of_many_threads(void **state) {
         b.sampled_ns = b.now_ns + 100000;
         b.run_delay_ns = target_ns += 16 * 40000; /* 40 us a thread in 2 ms */
         sereno_signals s = report(&b, SERENO_PLAN_VERIFY, 1, 0, 100);
-        assert_false(s.stretch == 0);
+        assert_false(s.slowdown == 0);
         if (i > 0) assert_about(s.run_delay, 0.02, 1e-6);
         b.now_ns += 900000;
         b.sampled_ns = b.now_ns + 100000;
@@ -458,7 +458,7 @@ static void test_run_delay_of_many_threads(void **state) {
     }
     b.sampled_ns = b.now_ns + 100000;
     b.run_delay_ns = target_ns + 16 * 60000;
-    assert_true(report(&b, SERENO_PLAN_VERIFY, 1, 0, 100).stretch == 0);
+    assert_true(report(&b, SERENO_PLAN_VERIFY, 1, 0, 100).slowdown == 0);
     close_bench(&b);
 }
 
@@ -485,7 +485,7 @@ static void test_odd_sample_ages(void **state) {
     close_bench(&b);
 }
 
-/* Run delay is read every 2 ms, so what a lost core stretched is mostly given before that. */
+/* Run delay is read every 2 ms, so what a lost core slowed is mostly given before that. */
 static void test_what_no_memory_does_is_dropped(void **state) {
     (void)state;
     bench b;
@@ -493,8 +493,8 @@ static void test_what_no_memory_does_is_dropped(void **state) {
     run_passes(&b, SERENO_PLAN_VERIFY, 1, 20, 1);
     sereno_sensor_stats before, after;
     sereno_sensor_stats_read(b.sensor, &before);
-    assert_true(report(&b, SERENO_PLAN_VERIFY, 1, 0, 100 * 8.2).stretch == 0);
-    assert_true(report(&b, SERENO_PLAN_VERIFY, 1, 0, 100 * 7.5).stretch > 0);
+    assert_true(report(&b, SERENO_PLAN_VERIFY, 1, 0, 100 * 8.2).slowdown == 0);
+    assert_true(report(&b, SERENO_PLAN_VERIFY, 1, 0, 100 * 7.5).slowdown > 0);
     sereno_sensor_stats_read(b.sensor, &after);
     assert_int_equal(after.dropped_delays - before.dropped_delays, 1);
     close_bench(&b);
@@ -905,16 +905,16 @@ static void test_sensor_of_a_calibration(void **state) {
     assert_about(report(&b, SERENO_PLAN_VERIFY, 8, 1, 1000).probe, 2, 0.01);
     b.time.load_ns = 200;
     assert_true(isnan(run_passes(&b, SERENO_PLAN_VERIFY, 8, 1, 1.5))); /* it is not the first pass that was measured */
-    double stretch = run_passes(&b, SERENO_PLAN_VERIFY, 8, 100, 1.5);
-    assert_true(stretch > 1.45 && stretch < 1.6);
-    assert_true(report(&b, SERENO_PLAN_VERIFY, 8, 0, 100).stretch_slope == c->baselines[2 * SUBGRAPHS].slope);
+    double slowdown = run_passes(&b, SERENO_PLAN_VERIFY, 8, 100, 1.5);
+    assert_true(slowdown > 1.45 && slowdown < 1.6);
+    assert_true(report(&b, SERENO_PLAN_VERIFY, 8, 0, 100).slowdown_slope == c->baselines[2 * SUBGRAPHS].slope);
     run_passes(&b, SERENO_PLAN_DRAFT, 1, 4, 1); /* it is of passes in a row */
-    assert_true(report(&b, SERENO_PLAN_DRAFT, 1, 0, 100).stretch_slope == c->baselines[0].slope);
+    assert_true(report(&b, SERENO_PLAN_DRAFT, 1, 0, 100).slowdown_slope == c->baselines[0].slope);
     run_passes(&b, SERENO_PLAN_VERIFY, 8, 4, 1.5);
     /* 5 tokens run by the plan for 8. */
     double five = run_passes(&b, SERENO_PLAN_VERIFY, 5, 1, 1500.0 / 1800);
     assert_true(five > 0.98 && five < 1.06);
-    assert_true(report(&b, SERENO_PLAN_VERIFY, 5, 0, 90).stretch_slope == c->baselines[2 * SUBGRAPHS].slope);
+    assert_true(report(&b, SERENO_PLAN_VERIFY, 5, 0, 90).slowdown_slope == c->baselines[2 * SUBGRAPHS].slope);
     /* A plan for another context, whose subgraphs have other numbers. */
     sereno_boundary at = {.plan = SERENO_PLAN_VERIFY,
                           .batch = 8,
@@ -923,7 +923,7 @@ static void test_sensor_of_a_calibration(void **state) {
                           .n_subgraphs = 20,
                           .wall_ns = 400000,
                           .now_ns = b.now_ns += ms};
-    assert_about(sereno_sensor_read(b.sensor, &at).stretch, 2, 0.01);
+    assert_about(sereno_sensor_read(b.sensor, &at).slowdown, 2, 0.01);
     close_bench(&b);
     for (int32_t i = 0; i < c->n_baselines; i++) { /* slopes alone */
         c->baselines[i].us = 0;
@@ -931,7 +931,7 @@ static void test_sensor_of_a_calibration(void **state) {
     open_bench(&b, c);
     assert_true(isnan(run_passes(&b, SERENO_PLAN_VERIFY, 8, 1, 1)));
     run_passes(&b, SERENO_PLAN_VERIFY, 8, 20, 1);
-    assert_true(report(&b, SERENO_PLAN_VERIFY, 8, 0, 100).stretch_slope == c->baselines[2 * SUBGRAPHS].slope);
+    assert_true(report(&b, SERENO_PLAN_VERIFY, 8, 0, 100).slowdown_slope == c->baselines[2 * SUBGRAPHS].slope);
     close_bench(&b);
     sereno_calibration_close(&c);
 }
@@ -956,7 +956,7 @@ static void test_odd_boundaries(void **state) {
                               .run_delay_ns = times[rng_below(&r, 5)],
                               .sample_age_ns = times[rng_below(&r, 5)]};
         sereno_signals s = sereno_sensor_read(b.sensor, &at);
-        assert_true(s.stretch == 0 || (s.stretch > 0 && s.stretch_slope > 0));
+        assert_true(s.slowdown == 0 || (s.slowdown > 0 && s.slowdown_slope > 0));
         assert_true(s.probe == 0 || (s.probe > 0 && s.probe_slope >= 0));
         assert_true(!s.has_run_delay || (s.run_delay >= 0 && s.run_delay <= 1));
         b.now_ns += rng_below(&r, 1000000);
@@ -988,7 +988,7 @@ int main(void) {
         cmocka_unit_test(test_table_keeps_and_evicts),
         cmocka_unit_test(test_table_evicts_the_least_used),
         cmocka_unit_test(test_table_refuses_what_is_no_key),
-        cmocka_unit_test(test_stretch_is_time_over_baseline),
+        cmocka_unit_test(test_slowdown_is_time_over_baseline),
         cmocka_unit_test(test_first_sample_is_none),
         cmocka_unit_test(test_no_lock_in),
         cmocka_unit_test(test_rows_have_their_own_baselines),

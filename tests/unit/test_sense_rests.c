@@ -10,21 +10,21 @@
 #include "support.h"
 #include "thread.h"
 
-static void test_sleeps_have_no_stretch(void **state) {
+static void test_sleeps_have_no_slowdown(void **state) {
     (void)state;
     bench b;
     open_bench(&b, NULL);
     run_passes(&b, SERENO_PLAN_VERIFY, 1, 20, 1);
-    assert_true(rest(&b, ms).stretch == 0);
+    assert_true(rest(&b, ms).slowdown == 0);
     b.now_ns += ms;
-    assert_true(report(&b, SERENO_PLAN_VERIFY, 1, 5, 300).stretch == 0); /* threads woke in it */
-    assert_true(report(&b, SERENO_PLAN_VERIFY, 1, 7, 300).stretch == 0); /* how slow the core is, is not known yet */
-    assert_true(report(&b, SERENO_PLAN_VERIFY, 1, 8, 300).stretch > 0);
+    assert_true(report(&b, SERENO_PLAN_VERIFY, 1, 5, 300).slowdown == 0); /* threads woke in it */
+    assert_true(report(&b, SERENO_PLAN_VERIFY, 1, 7, 300).slowdown == 0); /* how slow the core is, is not known yet */
+    assert_true(report(&b, SERENO_PLAN_VERIFY, 1, 8, 300).slowdown > 0);
     b.now_ns += 4 * ms;
-    float warm = report(&b, SERENO_PLAN_VERIFY, 1, 7, 2 * 170).stretch;
+    float warm = report(&b, SERENO_PLAN_VERIFY, 1, 7, 2 * 170).slowdown;
     assert_true(warm > 1.1f && warm < 1.4f); /* it began too early, so a part of it is for the rest */
     b.now_ns += 4 * ms;
-    assert_true(report(&b, SERENO_PLAN_VERIFY, 1, 7, 2 * 170).stretch > 1.9f);
+    assert_true(report(&b, SERENO_PLAN_VERIFY, 1, 7, 2 * 170).slowdown > 1.9f);
     close_bench(&b);
 }
 
@@ -37,10 +37,10 @@ static void test_gaps_are_rests(void **state) {
         open_bench(&b, NULL);
         run_passes(&b, SERENO_PLAN_VERIFY, 1, 20, 1);
         b.now_ns += i == 0 ? 49 * ms / 10 : 5 * ms;
-        float first = report(&b, SERENO_PLAN_VERIFY, 1, 5, 300).stretch;
+        float first = report(&b, SERENO_PLAN_VERIFY, 1, 5, 300).slowdown;
         if (i == 2) b.now_ns -= 500 * ms;
-        float second = report(&b, SERENO_PLAN_VERIFY, 1, 7, 300).stretch; /* how slow the core is, is not known yet */
-        float third = report(&b, SERENO_PLAN_VERIFY, 1, 8, 300).stretch;
+        float second = report(&b, SERENO_PLAN_VERIFY, 1, 7, 300).slowdown; /* how slow the core is, is not known yet */
+        float third = report(&b, SERENO_PLAN_VERIFY, 1, 8, 300).slowdown;
         assert_int_equal(first == 0, i > 0);
         assert_int_equal(second == 0, i > 0);
         assert_true(third > 0);
@@ -51,19 +51,19 @@ static void test_gaps_are_rests(void **state) {
 /* What a rest does to a core is never a gain, nor more than a factor of three: the rest of it is contention. */
 static void test_after_rests_in_bounds(void **state) {
     (void)state;
-    static const struct { double times, stretch; } rows[] = {{0.5, 0.5}, {2, 1}, {5, 5.0 / 3}};
+    static const struct { double times, slowdown; } rows[] = {{0.5, 0.5}, {2, 1}, {5, 5.0 / 3}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         bench b;
         open_bench(&b, NULL);
         run_passes(&b, SERENO_PLAN_VERIFY, 1, 20, 1);
-        float stretch = NAN;
+        float slowdown = NAN;
         for (int k = 0; k < 300; k++) {
             rest(&b, ms);
             b.now_ns += ms;
             report(&b, SERENO_PLAN_VERIFY, 1, 0, 100); /* threads woke in it */
-            stretch = report(&b, SERENO_PLAN_VERIFY, 1, 2, 120 * rows[i].times).stretch;
+            slowdown = report(&b, SERENO_PLAN_VERIFY, 1, 2, 120 * rows[i].times).slowdown;
         }
-        assert_true(fabs((double)stretch - rows[i].stretch) < 0.07);
+        assert_true(fabs((double)slowdown - rows[i].slowdown) < 0.07);
         close_bench(&b);
     }
 }
@@ -72,12 +72,12 @@ static void test_after_rests_in_bounds(void **state) {
 
 /* Means of what was given since they were last set to zero. */
 typedef struct means {
-    double stretch, after_rest, resting;
-    int stretches, after_rests, restings;
+    double slowdown, after_rest, resting;
+    int slowdowns, after_rests, restings;
 } means;
 
 /* An idle core: for 5 ms after a sleep subgraphs take 1.5 times as long and loads twice, in a sleep loads take three
- * times as long. Runs so long, sleeping for rest_ms after every run_ms; something else stretches all of it. */
+ * times as long. Runs so long, sleeping for rest_ms after every run_ms; something else slows all of it. */
 static means run_with_rests(bench *b, double seconds, double run_ms, uint64_t rest_ms, double times,
                             double load_times) {
     means m = {0};
@@ -86,7 +86,7 @@ static means run_with_rests(bench *b, double seconds, double run_ms, uint64_t re
         bool slow = b->now_ns - rested_ns < 5 * ms;
         b->time.load_ns = (uint64_t)(200 * load_times * (slow ? 2 : 1));
         sereno_signals s = report(b, SERENO_PLAN_VERIFY, 1, i, (100 + 10 * i) * times * (slow ? 1.5 : 1));
-        if (s.stretch > 0) m.stretch += (double)s.stretch, m.stretches++;
+        if (s.slowdown > 0) m.slowdown += (double)s.slowdown, m.slowdowns++;
         if (s.probe > 0) m.after_rest += (double)s.probe, m.after_rests++;
         if ((double)(b->now_ns - rested_ns) < run_ms * 1e6) continue;
         b->time.load_ns = (uint64_t)(600 * load_times);
@@ -96,7 +96,7 @@ static means run_with_rests(bench *b, double seconds, double run_ms, uint64_t re
         }
         rested_ns = b->now_ns;
     }
-    m.stretch /= m.stretches;
+    m.slowdown /= m.slowdowns;
     m.after_rest /= m.after_rests;
     m.resting /= m.restings;
     return m;
@@ -116,10 +116,10 @@ static void test_rests_do_not_contend(void **state) {
         run_with_rests(&b, 6, rows[i].run_ms, rows[i].rest_ms, 1, 1);
         means quiet = run_with_rests(&b, 0.5, rows[i].run_ms, rows[i].rest_ms, 1, 1),
               contended = run_with_rests(&b, 0.2, rows[i].run_ms, rows[i].rest_ms, 1.5, 1.8);
-        assert_true(quiet.stretch > 0.93 && quiet.stretch < 1.07);
+        assert_true(quiet.slowdown > 0.93 && quiet.slowdown < 1.07);
         assert_true(quiet.after_rest > 0.93 && quiet.after_rest < 1.07);
         assert_true(quiet.resting > 0.93 && quiet.resting < 1.07);
-        assert_true(contended.stretch > 1.38 && contended.stretch < 1.6);
+        assert_true(contended.slowdown > 1.38 && contended.slowdown < 1.6);
         assert_true(contended.after_rest > 1.6 && contended.after_rest < 1.9);
         assert_true(contended.resting > 1.6 && contended.resting < 1.9);
         close_bench(&b);
@@ -133,8 +133,8 @@ static void test_senses_without_ever_running_long(void **state) {
     open_bench(&b, NULL);
     run_with_rests(&b, 3, 2, 1, 1, 1);
     means quiet = run_with_rests(&b, 0.5, 2, 1, 1, 1), contended = run_with_rests(&b, 0.2, 2, 1, 1.5, 1.8);
-    assert_true(quiet.stretch > 0.93 && quiet.stretch < 1.07);
-    assert_true(contended.stretch > 1.38 && contended.after_rest > 1.6 && contended.resting > 1.6);
+    assert_true(quiet.slowdown > 0.93 && quiet.slowdown < 1.07);
+    assert_true(contended.slowdown > 1.38 && contended.after_rest > 1.6 && contended.resting > 1.6);
     close_bench(&b);
 }
 
@@ -179,8 +179,8 @@ static void test_contention_that_lasts_is_not_learned(void **state) {
         sereno_sensor_use_probe(b.sensor, probes);
         run_for(&b, 5, 1, 200);
         run_for(&b, 1800, 1.5, 360);
-        double stretch = run_passes(&b, SERENO_PLAN_VERIFY, 1, 1, 15);
-        assert_true(stretch > 1.4 && stretch < 1.6);
+        double slowdown = run_passes(&b, SERENO_PLAN_VERIFY, 1, 1, 15);
+        assert_true(slowdown > 1.4 && slowdown < 1.6);
         float probe = report(&b, SERENO_PLAN_VERIFY, 1, 0, 2000).probe;
         if (probes) assert_true(probe > 1.7f && probe < 1.9f);
         close_bench(&b);
@@ -219,8 +219,8 @@ static void test_large_batches_do_not_say_quiet(void **state) {
         run_passes(&b, SERENO_PLAN_VERIFY, 1, 1, 15);
         run_passes(&b, SERENO_PLAN_VERIFY, 32, 1, 10);
     }
-    double stretch = run_passes(&b, SERENO_PLAN_VERIFY, 1, 1, 15);
-    assert_true(stretch > 1.45 && stretch < 1.6);
+    double slowdown = run_passes(&b, SERENO_PLAN_VERIFY, 1, 1, 15);
+    assert_true(slowdown > 1.45 && slowdown < 1.6);
     close_bench(&b);
 }
 
@@ -272,7 +272,7 @@ static void test_other_threads_may_fault(void **state) {
     int given = 0;
     for (int i = 0; i < 50; i++) {
         for (uint64_t before = process_page_faults(); process_page_faults() == before;) continue;
-        given += report(&b, SERENO_PLAN_VERIFY, 1, 0, 200).stretch > 0;
+        given += report(&b, SERENO_PLAN_VERIFY, 1, 0, 200).slowdown > 0;
     }
     atomic_store(&stop, true);
     assert_int_equal(pthread_join(thread, NULL), 0);
@@ -282,7 +282,7 @@ static void test_other_threads_may_fault(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_other_threads_may_fault),     cmocka_unit_test(test_sleeps_have_no_stretch),
+        cmocka_unit_test(test_other_threads_may_fault),     cmocka_unit_test(test_sleeps_have_no_slowdown),
         cmocka_unit_test(test_rests_do_not_contend),        cmocka_unit_test(test_senses_without_ever_running_long),
         cmocka_unit_test(test_holds_show_the_end),          cmocka_unit_test(test_contention_that_lasts_is_not_learned),
         cmocka_unit_test(test_slower_clock_is_learned),     cmocka_unit_test(test_gaps_are_rests),

@@ -422,7 +422,8 @@ static void test_governed_by_its_own(void **state) {
     assert_false(sereno_session_describe(s)->hinted);
     assert_ok(sereno_calibrate(sereno_session_engine(s), NULL, &quick, &calibration, err));
     char path[8] = "?";
-    assert_int_equal(sereno_session_keep(s, calibration, 0, path, sizeof path, NULL), SERENO_ERR_IO); /* nowhere */
+    assert_int_equal(sereno_session_save_calibration(s, calibration, 0, path, sizeof path, NULL),
+                     SERENO_ERR_IO); /* nowhere */
     assert_string_equal(path, "");
     o.engine_of = s;
     o.calibration = calibration;

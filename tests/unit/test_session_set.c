@@ -207,8 +207,8 @@ static void test_prompts_and_answers_take_turns(void **state) {
         scripted_session *f = open_scripted(&r, &o);
         listener l = {.n = 0}, unheard = {.n = 0};
         sereno_request one = scripted_request(f, earlier, 30), other = scripted_request(f, 1 - earlier, 30);
-        one.governing = (sereno_governing){listen, &l};
-        other.governing = (sereno_governing){listen, &unheard};
+        one.governor_hook = (sereno_governor_hook){listen, &l};
+        other.governor_hook = (sereno_governor_hook){listen, &unheard};
         sereno_answer *first = submit(f->session, &one), *second = submit(f->session, &other);
         sereno_piece piece;
         bool has_first = false;

@@ -260,7 +260,7 @@ static void test_runs_begin_from_nothing(void **state) {
     by_chance.synthetic = &always;
     assert_ok(bench_decode(&by_chance, &r, err));
     drafted = decode_sum(&r, 2, -1);
-    assert_true(drafted.stats.verified_neural > 0);
+    assert_true(drafted.stats.verified_draft_model > 0);
     assert_int_equal(drafted.stats.accepted_at[0], drafted.stats.tried_at[0]);
     assert_int_equal(decode_sum(&r, 1, -1).stats.accepted_ngram, 0);
     decode_result_free(&r);

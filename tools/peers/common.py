@@ -203,7 +203,7 @@ def git_commit():
 def begin_results(sereno, now):
     """What all results begin with."""
     return {
-        "schema_version": 1, "date": now.strftime("%Y-%m-%d %H:%M UTC"), "machine": describe_machine(),
+        "schema_version": 2, "date": now.strftime("%Y-%m-%d %H:%M UTC"), "machine": describe_machine(),
         "sereno": {"version": sereno.version, "commit": git_commit(),
                    "scheduling": " ".join(sereno.sched) or "in its own scheduling class"},
     }

@@ -2,8 +2,8 @@
  * Governing a request of this library: who runs requests tells of events and obeys decisions. A governor needs none of
  * this (governor.h); it joins one to an engine.
  */
-#ifndef SERENO_GOVERNING_H
-#define SERENO_GOVERNING_H
+#ifndef SERENO_GOVERNOR_HOOK_H
+#define SERENO_GOVERNOR_HOOK_H
 
 #include "sereno/engine.h"
 #include "sereno/governor.h"
@@ -15,10 +15,10 @@ SERENO_BEGIN
  * the event's signals from it. The decision holds until the next. step NULL: nobody governs. Thread: the engine's
  * owner.
  */
-typedef struct sereno_governing {
+typedef struct sereno_governor_hook {
     void (*step)(void *ctx, sereno_event *event, const sereno_boundary *boundary, sereno_decision *decision);
     void *ctx;
-} sereno_governing;
+} sereno_governor_hook;
 
 /* The event of a boundary, without signals. */
 static inline sereno_event sereno_event_of(const sereno_boundary *b) {
@@ -30,7 +30,7 @@ static inline sereno_event sereno_event_of(const sereno_boundary *b) {
 }
 
 /* What a governor of this engine reckons its guarantee from: by what the engine expects of its passes. */
-SERENO_API sereno_governor_limits sereno_governor_limits_of(const sereno_engine *target);
+SERENO_API sereno_throughput_profile sereno_throughput_profile_of(const sereno_engine *target);
 
 SERENO_END
 

@@ -1,4 +1,4 @@
-#include "check_governing.h"
+#include "check_governor.h"
 
 #include <math.h>
 
@@ -28,7 +28,7 @@ static float draw_ratio(rng *r, bool contended) {
     return (contended ? 1.5f : 1.0f) + 0.2f * (float)rng_below(r, 1000) / 1000;
 }
 
-static void feed(check_governing *g, sereno_event *e) {
+static void feed(check_governor *g, sereno_event *e) {
     g->now_ns += rng_below(&g->r, 400000);
     e->now_ns = g->now_ns;
     if (e->kind == SERENO_EVENT_SUBGRAPH) { /* nothing may depend on the real times: trials can be repeated */
@@ -36,8 +36,8 @@ static void feed(check_governing *g, sereno_event *e) {
         e->subgraph.slept_ns = e->subgraph.slept_ns > 0 ? 1000 : 0;
     }
     if (rng_below(&g->r, 40) == 0) g->contended = !g->contended;
-    e->signals = (sereno_signals){.stretch = draw_ratio(&g->r, g->contended),
-                                  .stretch_slope = 0.5f,
+    e->signals = (sereno_signals){.slowdown = draw_ratio(&g->r, g->contended),
+                                  .slowdown_slope = 0.5f,
                                   .probe = draw_ratio(&g->r, g->contended),
                                   .probe_slope = 0.6f,
                                   .has_run_delay = true,
@@ -57,7 +57,7 @@ static int32_t any_number(rng *r) {
     return rng_below(r, 8) == 0 ? (int32_t)rng_u64(r) : (int32_t)rng_below(r, 40) - 2;
 }
 
-static void decide_by_chance(check_governing *g, sereno_decision *d) {
+static void decide_by_chance(check_governor *g, sereno_decision *d) {
     rng *r = &g->r;
     if (rng_below(r, 4) != 0) { /* as before, but that it does not sleep for ever */
         d->sleep_us = 0;
@@ -77,7 +77,7 @@ static void decide_by_chance(check_governing *g, sereno_decision *d) {
 
 static void step(void *ctx, sereno_event *event, const sereno_boundary *boundary, sereno_decision *decision) {
     (void)boundary;
-    check_governing *g = ctx;
+    check_governor *g = ctx;
     if (g->kind == GOVERNED_BY_CHANCE) {
         decide_by_chance(g, decision);
     } else {
@@ -90,23 +90,23 @@ static void step(void *ctx, sereno_event *event, const sereno_boundary *boundary
         decision->abandon || decision->sleep_us > 0 || !decision->bounds.may_draft || decision->bounds.batch_min > 1;
 }
 
-int check_governing_open(check_governing *g, check_governing_kind kind, uint64_t seed, sereno_error *err) {
-    *g = (check_governing){.kind = kind, .r = {seed}};
+int check_governor_open(check_governor *g, check_governor_kind kind, uint64_t seed, sereno_error *err) {
+    *g = (check_governor){.kind = kind, .r = {seed}};
     if (kind != GOVERNED_REALLY) return SERENO_OK;
     sereno_governor_params params = eager(&g->r);
-    sereno_governor_limits limits = {.plain_tok_s = 1, .prefill_cost = 0.1};
-    return sereno_governor_open(&params, &limits, &g->governor, err);
+    sereno_throughput_profile throughput = {.plain_tok_s = 1, .prefill_cost = 0.1};
+    return sereno_governor_open(&params, &throughput, &g->governor, err);
 }
 
-void check_governing_close(check_governing *g) {
+void check_governor_close(check_governor *g) {
     sereno_governor_close(&g->governor);
 }
 
-sereno_governing check_governing_of(check_governing *g) {
-    return (sereno_governing){.step = g->kind == GOVERNED_BY_NOBODY ? NULL : step, .ctx = g};
+sereno_governor_hook check_governor_of(check_governor *g) {
+    return (sereno_governor_hook){.step = g->kind == GOVERNED_BY_NOBODY ? NULL : step, .ctx = g};
 }
 
-const char *check_governing_name(check_governing_kind kind) {
+const char *check_governor_name(check_governor_kind kind) {
     static const char *const names[] = {"nobody", "a governor", "chance"};
     return names[kind];
 }
