@@ -1,6 +1,6 @@
 /*
- * Governing a request of this library: who runs requests tells of events and obeys decisions. A governor needs none of
- * this (governor.h); it joins one to an engine.
+ * The hook by which a request is governed: the elastic loop calls it at every event and obeys what it answers. A
+ * governor alone (governor.h) needs none of this.
  */
 #ifndef SERENO_GOVERNOR_HOOK_H
 #define SERENO_GOVERNOR_HOOK_H
@@ -11,9 +11,8 @@
 SERENO_BEGIN
 
 /*
- * Who is told of events by whoever runs requests, and decides. boundary: of SUBGRAPH, else NULL; whoever senses fills
- * the event's signals from it. The decision holds until the next. step NULL: nobody governs. Thread: the engine's
- * owner.
+ * step answers an event with a decision, which holds until the next event. boundary: of SUBGRAPH, else NULL; a step
+ * that senses fills the event's signals from it. step NULL: the request is not governed. Thread: the engine's owner.
  */
 typedef struct sereno_governor_hook {
     void (*step)(void *ctx, sereno_event *event, const sereno_boundary *boundary, sereno_decision *decision);
@@ -28,9 +27,6 @@ static inline sereno_event sereno_event_of(const sereno_boundary *b) {
     e.subgraph.slept_ns = b->slept_ns;
     return e;
 }
-
-/* What a governor of this engine reckons its guarantee from: by what the engine expects of its passes. */
-SERENO_API sereno_throughput_profile sereno_throughput_profile_of(const sereno_engine *target);
 
 SERENO_END
 

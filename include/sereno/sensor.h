@@ -1,6 +1,6 @@
 /*
  * The sensor: makes a governor's signals from what an engine reports at its boundaries, against what is known of the
- * machine when it is quiet; and a control: a sensor and a governor together, ready to govern requests.
+ * machine when it is quiet.
  *
  * Signals: the time of weight-streaming subgraphs against their baseline (the paper's contention score); a probe, about
  * eight dependent loads at random lines of the target's weights, timed between subgraphs for at most 0.5 % of the time;
@@ -28,8 +28,7 @@
 #include "sereno/engine.h"
 #include "sereno/error.h"
 #include "sereno/experimental.h"
-#include "sereno/frame_hint.h"
-#include "sereno/governor_hook.h"
+#include "sereno/governor.h"
 
 SERENO_BEGIN
 
@@ -117,34 +116,6 @@ typedef struct sereno_sensor_stats {
 } sereno_sensor_stats;
 
 SERENO_API void sereno_sensor_stats_read(const sereno_sensor *sensor, sereno_sensor_stats *out);
-
-/* ---- Control ---- */
-
-typedef struct sereno_control {
-    sereno_sensor *sensor;     /* NULL: events have no signals but those that they bring */
-    sereno_governor *governor; /* never NULL while it governs */
-    /* Looked at in every event; a frame's begin and end become events of their own. NULL: no one gives hints. Borrowed.
-     */
-    const sereno_frame_hint *hint;
-    bool in_frame; /* as last seen, and when that frame began */
-    uint64_t frame_begin_ns;
-    /* Told of every event and the answer to it, for traces. NULL: nobody. */
-    void (*on_decision)(void *ctx, const sereno_event *event, const sereno_boundary *boundary,
-                        const sereno_decision *decision);
-    void *ctx;
-} sereno_control;
-
-/* Opens a sensor and a governor for a target and its draft (NULL: none), the rest of *c is zero: hint and on_decision
- * may be set then. The engines, and the calibration (NULL: none), must stay until it is closed. On failure it is
- * closed. */
-SERENO_API int sereno_control_open(sereno_control *c, sereno_engine *target, sereno_engine *draft,
-                                   const sereno_calibration *calibration, const sereno_governor_params *params,
-                                   sereno_error *err);
-/* Fine on one that is all zero. */
-SERENO_API void sereno_control_close(sereno_control *c);
-
-/* What requests are governed by; borrows the control. */
-SERENO_API sereno_governor_hook sereno_control_hook(sereno_control *control);
 
 SERENO_END
 

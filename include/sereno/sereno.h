@@ -7,6 +7,7 @@
 #include "sereno/chat.h"
 #include "sereno/clock.h"
 #include "sereno/configuration.h"
+#include "sereno/control.h"
 #include "sereno/engine.h"
 #include "sereno/error.h"
 #include "sereno/experimental.h"

@@ -13,6 +13,7 @@
 #include "recorder.h"
 #include "region.h"
 #include "rng.h"
+#include "sereno/control.h"
 #include "sleep.h"
 #include "thread.h"
 

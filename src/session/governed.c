@@ -51,5 +51,5 @@ int governed_close(governed *g, sereno_error *err) {
 }
 
 sereno_governor_hook governed_hook(governed *g) {
-    return g->control.governor ? sereno_control_hook(&g->control) : (sereno_governor_hook){0};
+    return sereno_control_hook(&g->control);
 }

@@ -6,6 +6,7 @@
 #define SESSION_GOVERNED_H
 
 #include "decisions.h"
+#include "sereno/control.h"
 #include "sereno/session.h"
 #include "trace.h"
 

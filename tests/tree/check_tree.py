@@ -25,6 +25,7 @@ ALLOWED = {
     "govern": {"base"},
     "speculation": {"base", "govern"},
     "sense": {"base", "platform"},
+    "control": {"base"},
     "session": {"base", "platform", "speculation", "sense"},
     "server": {"base", "session"},
     "foreground": {"base", "platform"},

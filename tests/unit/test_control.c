@@ -1,6 +1,8 @@
-/* A control with a governor and a foreground that only this test knows: what it is told, and in which order. */
+/* A control with a governor that only this test knows: what it is told, and in which order. */
 #include <math.h>
 
+#include "frame_hint.h"
+#include "sereno/control.h"
 #include "support.h"
 
 enum { EVENTS_MAX = 64 };
@@ -11,20 +13,10 @@ struct sereno_governor {
     uint32_t n;
 };
 
-void sereno_governor_step(sereno_governor *g, const sereno_event *event, sereno_decision *out) {
+static void remember(sereno_governor *g, const sereno_event *event, sereno_decision *out) {
     assert_true(g->n < EVENTS_MAX);
     g->events[g->n++] = *event;
     *out = (sereno_decision){.sleep_us = g->n};
-}
-
-/* And its foreground. */
-struct sereno_frame_hint {
-    sereno_frame_state state;
-};
-
-sereno_frame_state sereno_frame_read(const sereno_frame_hint *hint, uint64_t now_ns) {
-    (void)now_ns;
-    return hint->state;
 }
 
 typedef struct witness {
@@ -50,16 +42,17 @@ static uint32_t tell(sereno_control *c, sereno_event_kind kind, uint64_t now_ns,
 static void test_frames_become_events(void **state) {
     (void)state;
     struct sereno_governor governor = {0};
-    struct sereno_frame_hint hint = {{0}};
+    sereno_frame_hint *hint;
+    assert_ok(frame_hint_open_private(&hint, err));
     witness w = {0};
-    sereno_control c = {.governor = &governor, .hint = &hint, .on_decision = see, .ctx = &w};
+    sereno_control c = {.step = remember, .governor = &governor, .hint = hint, .on_decision = see, .ctx = &w};
     tell(&c, SERENO_EVENT_TICK, 1, NULL);
-    hint.state = (sereno_frame_state){true, 10, 18};
+    sereno_frame_begin(hint, 10, 18);
     assert_int_equal(tell(&c, SERENO_EVENT_TICK, 11, NULL), 3); /* the answer to the event itself */
     tell(&c, SERENO_EVENT_TICK, 12, NULL);
-    hint.state = (sereno_frame_state){true, 20, 28}; /* another one, the end of the first was not seen */
+    sereno_frame_begin(hint, 20, 28); /* another one, the end of the first was not seen */
     tell(&c, SERENO_EVENT_TICK, 21, NULL);
-    hint.state = (sereno_frame_state){false, 20, 28};
+    sereno_frame_end(hint, 24);
     tell(&c, SERENO_EVENT_TICK, 25, NULL);
     tell(&c, SERENO_EVENT_TICK, 26, NULL);
     const sereno_event_kind expected[] = {
@@ -78,16 +71,24 @@ static void test_frames_become_events(void **state) {
     assert_int_equal(governor.events[1].now_ns, 11);
     assert_true(governor.events[1].signals.slowdown == 0);
     assert_int_equal(governor.events[5].deadline_ns, 28);
+    sereno_frame_hint_close(&hint);
 }
 
 static void test_without_a_hint(void **state) {
     (void)state;
     struct sereno_governor governor = {0};
-    sereno_control c = {.governor = &governor};
+    sereno_control c = {.step = remember, .governor = &governor};
     tell(&c, SERENO_EVENT_BEGIN, 1, NULL);
     tell(&c, SERENO_EVENT_END, 2, NULL);
     assert_int_equal(governor.n, 2);
     assert_int_equal(governor.events[0].kind, SERENO_EVENT_BEGIN);
+}
+
+/* Who has no governor is not governed. */
+static void test_without_a_governor(void **state) {
+    (void)state;
+    sereno_control c = {.step = remember};
+    assert_null(sereno_control_hook(&c).step);
 }
 
 /* ---- With a sensor ---- */
@@ -112,7 +113,7 @@ static void test_boundaries_bring_signals(void **state) {
     sereno_engine engine = {&ops};
     struct sereno_governor governor = {0};
     witness w = {0};
-    sereno_control c = {.governor = &governor, .on_decision = see, .ctx = &w};
+    sereno_control c = {.step = remember, .governor = &governor, .on_decision = see, .ctx = &w};
     assert_ok(sereno_sensor_open(&engine, NULL, NULL, &c.sensor, err));
     sereno_boundary b = {.plan = SERENO_PLAN_VERIFY, .n_subgraphs = 1, .batch = 1, .wall_ns = 100000};
     for (int i = 0; i < 30; i++) {
@@ -133,6 +134,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_frames_become_events),
         cmocka_unit_test(test_without_a_hint),
+        cmocka_unit_test(test_without_a_governor),
         cmocka_unit_test(test_boundaries_bring_signals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
