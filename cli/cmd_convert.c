@@ -94,7 +94,7 @@ static void report(const converting *c, uint64_t bytes, double seconds) {
 }
 
 static int convert(converting *c) {
-    uint64_t start = sereno_now_ns(sereno_clock_system()), bytes = 0;
+    uint64_t start = sereno_system_now_ns(), bytes = 0;
     int status = gguf_open(c->path, &c->gguf, &c->err);
     if (!status) status = conversion_plan(c->gguf, types[c->type], &c->conversion, &c->err);
     if (status) return fail_model(&c->diag, c->model, &c->err);
@@ -104,7 +104,7 @@ static int convert(converting *c) {
     output_file_close(&c->out);
     if (status == SERENO_ERR_ABANDONED) return interrupt_exit_code();
     if (status) return fail(&c->diag, &c->err);
-    report(c, bytes, (double)(sereno_now_ns(sereno_clock_system()) - start) / 1e9);
+    report(c, bytes, (double)(sereno_system_now_ns() - start) / 1e9);
     return 0;
 }
 

@@ -121,23 +121,19 @@ typedef struct streamer {
     sereno_error error;
 } streamer;
 
-static uint64_t now_ns(void) {
-    return sereno_now_ns(sereno_clock_system());
-}
-
 /* One window: in each slice a look at the latency, streaming, and rest. */
 static void stream_window(streamer *s, sense_window *w, double duty, uint64_t begin_ns, probe *p, size_t *at,
                           uint64_t *sum) {
     double latency = 0, bytes = 0, streamed_ns = 0;
     int looks = 0;
     for (uint64_t slice = 0; slice < WINDOW_NS / SLICE_NS; slice++) {
-        uint64_t from_ns = begin_ns + slice * SLICE_NS, now = now_ns();
+        uint64_t from_ns = begin_ns + slice * SLICE_NS, now = sereno_system_now_ns();
         if (now < from_ns) sleep_until_ns(from_ns);
         p->position = (double)*at / BUFFER_BYTES;
         latency += probe_run(p, from_ns);
         looks++;
-        uint64_t until_ns = from_ns + (uint64_t)(duty * SLICE_NS), start_ns = now_ns();
-        for (now = start_ns; now < until_ns; now = now_ns()) {
+        uint64_t until_ns = from_ns + (uint64_t)(duty * SLICE_NS), start_ns = sereno_system_now_ns();
+        for (now = start_ns; now < until_ns; now = sereno_system_now_ns()) {
             *sum += s->kernels->read(s->buffer.data + *at, CHUNK_BYTES, 1, 0);
             *at = (*at + CHUNK_BYTES) % BUFFER_BYTES;
             bytes += CHUNK_BYTES;
@@ -163,7 +159,7 @@ static void *stream(void *arg) {
     uint64_t sum = 0;
     size_t at = 0;
     memset(s->buffer.data, 1, BUFFER_BYTES);
-    s->start_ns = now_ns() + SLICE_NS;
+    s->start_ns = sereno_system_now_ns() + SLICE_NS;
     atomic_store(&s->ready, status);
     for (int32_t i = 0; i < s->n_windows && status > 0 && !atomic_load(&s->end); i++) {
         double duty = (double)rng_below(&r, 1001) / 1000; /* as it is meant */
@@ -175,7 +171,7 @@ static void *stream(void *arg) {
 
 /* In its place where there shall be nothing. */
 static void start_silence(streamer *s) {
-    s->start_ns = now_ns() + SLICE_NS;
+    s->start_ns = sereno_system_now_ns() + SLICE_NS;
     for (int32_t i = 0; i < s->n_windows; i++) {
         s->windows[i] = (sense_window){.fg_latency_ns = NAN, .fg_gbs = NAN};
     }
@@ -188,7 +184,7 @@ static int start_streamer(streamer *s, sereno_error *err) {
     s->started = thread_start(&s->thread, stream, s) == 0;
     if (!s->started) return err_set(err, SERENO_ERR_SYSTEM, "cannot start the foreground's thread");
     while (atomic_load(&s->ready) == 0) {
-        sleep_until_ns(now_ns() + SLICE_NS / 10);
+        sleep_until_ns(sereno_system_now_ns() + SLICE_NS / 10);
     }
     status = atomic_load(&s->ready);
     return status < 0 ? err_set(err, status, "the foreground: %s", s->error.message) : SERENO_OK;
@@ -260,7 +256,7 @@ static int run_step(const sense_options *o, watcher *w, sense_result *out, seren
 static int decode(const sense_options *o, watcher *w, sense_result *out, sereno_error *err) {
     uint64_t end_ns = w->start_ns + (uint64_t)w->n_windows * WINDOW_NS, now;
     int status = SERENO_OK;
-    while (!status && (now = now_ns()) < end_ns) {
+    while (!status && (now = sereno_system_now_ns()) < end_ns) {
         uint64_t done = now > w->start_ns ? (now - w->start_ns) / WINDOW_NS : 0;
         watch_progress(&o->watch, done, (uint64_t)w->n_windows);
         status = run_step(o, w, out, err);

@@ -33,10 +33,6 @@ struct toggler {
     size_t n, capacity;
 };
 
-static uint64_t now(void) {
-    return sereno_now_ns(sereno_clock_system());
-}
-
 /* ---- Its thread ---- */
 
 static bool goes_on(const toggler *t) {
@@ -44,14 +40,15 @@ static bool goes_on(const toggler *t) {
 }
 
 static void rest_until(const toggler *t, uint64_t until_ns) {
-    for (uint64_t time_ns = now(); goes_on(t) && time_ns < until_ns; time_ns = now()) {
+    for (uint64_t time_ns = sereno_system_now_ns(); goes_on(t) && time_ns < until_ns;
+         time_ns = sereno_system_now_ns()) {
         sleep_until_ns(until_ns - time_ns < SLICE_NS ? until_ns : time_ns + SLICE_NS);
     }
 }
 
 static void stream_until(toggler *t, uint64_t until_ns) {
     unsigned sum = 0;
-    while (goes_on(t) && now() < until_ns) {
+    while (goes_on(t) && sereno_system_now_ns() < until_ns) {
         for (int i = 0; i < LINES_A_LOOK; i++, t->at = (t->at + LINE) % buffer_size) {
             sum += t->buffer[t->at];
         }
@@ -61,16 +58,16 @@ static void stream_until(toggler *t, uint64_t until_ns) {
 }
 
 static void toggle(toggler *t) {
-    uint64_t due = now() + t->period_ns;
+    uint64_t due = sereno_system_now_ns() + t->period_ns;
     for (;;) {
         rest_until(t, due);
-        uint64_t begin = now();
+        uint64_t begin = sereno_system_now_ns();
         if (!goes_on(t) || begin >= t->until_ns) return;
         assert(t->n < t->capacity);
         due = begin + t->period_ns;
         if (t->hint) sereno_frame_begin(t->hint, begin, due);
         stream_until(t, due);
-        uint64_t end = now();
+        uint64_t end = sereno_system_now_ns();
         if (t->hint) sereno_frame_end(t->hint, end);
         t->bursts[t->n++] = (toggler_burst){begin, end};
         due = end + t->period_ns;
@@ -149,7 +146,7 @@ sereno_sched toggler_sched(const toggler *t) {
 
 int toggler_begin(toggler *t, uint64_t period_ns, uint64_t until_ns, sereno_frame_hint *hint, sereno_error *err) {
     /* The next burst begins two periods after the last, or later. */
-    uint64_t begin_ns = now(), left_ns = until_ns > begin_ns ? until_ns - begin_ns : 0;
+    uint64_t begin_ns = sereno_system_now_ns(), left_ns = until_ns > begin_ns ? until_ns - begin_ns : 0;
     size_t capacity = (size_t)(left_ns / (2 * period_ns)) + 1;
     toggler_burst *bursts = malloc(capacity * sizeof *bursts);
     if (!bursts) return err_no_memory(err, "a foreground's bursts", capacity * sizeof *bursts);

@@ -44,12 +44,8 @@ static uint64_t read_chunk(const unsigned char *p) {
     return sum[0] + sum[1] + sum[2] + sum[3];
 }
 
-static uint64_t now_ns(void) {
-    return sereno_now_ns(sereno_clock_system());
-}
-
 static void look_again(void) {
-    sleep_until_ns(now_ns() + LOOK_NS);
+    sleep_until_ns(sereno_system_now_ns() + LOOK_NS);
 }
 
 /* Without the class it is as good where a core is free; where none is, it must be known. */
@@ -68,9 +64,9 @@ static void *run(void *arg) {
     uint64_t sum = 0, start_ns = 0;     /* 0: it rests */
     for (size_t at = 0;;) {
         wish wanted = atomic_load(&a->wanted);
-        if (wanted == STREAMING && start_ns == 0) start_ns = now_ns();
+        if (wanted == STREAMING && start_ns == 0) start_ns = sereno_system_now_ns();
         if (wanted != STREAMING && start_ns > 0) {
-            a->sum.ns += now_ns() - start_ns;
+            a->sum.ns += sereno_system_now_ns() - start_ns;
             start_ns = 0;
         }
         atomic_store(&a->present, wanted);
@@ -112,7 +108,7 @@ bool aggressor_low_class(const aggressor *a) {
 
 static void stream_alone(aggressor *a) {
     tell(a, STREAMING);
-    sleep_until_ns(now_ns() + ALONE_NS);
+    sleep_until_ns(sereno_system_now_ns() + ALONE_NS);
     tell(a, RESTING);
     a->alone_gbs = a->sum.ns > 0 ? (double)a->sum.bytes / (double)a->sum.ns : 0;
     a->sum = (aggressor_sum){0};

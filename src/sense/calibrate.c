@@ -519,7 +519,7 @@ int sereno_calibrate(sereno_engine *target, sereno_engine *draft, const sereno_c
     int status = check_options(options, err);
     if (status) return status;
     calibrate_parts parts = {.clock = sereno_clock_system(),
-                             .start_ns = sereno_now_ns(sereno_clock_system()),
+                             .start_ns = sereno_system_now_ns(),
                              .stream = stream,
                              .streamed = streamed,
                              .shares_core = shares_core(target, options->aggressor_cpu)};

@@ -153,7 +153,7 @@ static void take_submitted(sereno_session *s) {
 
 static void publish(sereno_session *s, bool now) {
     _Static_assert(sizeof s->stats <= sizeof(uint64_t) * PUBLISHED_WORDS_MAX, "what is published has no room");
-    uint64_t time = sereno_now_ns(sereno_clock_system());
+    uint64_t time = sereno_system_now_ns();
     if (!now && time - s->published_ns < PUBLISH_NS) return;
     s->published_ns = time;
     s->stats.running = generator_running(s->generator);

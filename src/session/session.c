@@ -85,7 +85,7 @@ static int keep_texts(sereno_session *s, sereno_error *err) {
 
 static int open_parts(sereno_session *s, sereno_error *err) {
     const sereno_session_options *o = &s->options;
-    uint64_t start = sereno_now_ns(sereno_clock_system());
+    uint64_t start = sereno_system_now_ns();
     int status = keep_texts(s, err);
     if (!status) status = governed_open_logs(&s->governed, o, err);
     if (status) return status;
@@ -96,7 +96,7 @@ static int open_parts(sereno_session *s, sereno_error *err) {
     describe(s);
     if ((status = open_generator(s, err)) != 0 || (status = open_conversations(s, err)) != 0) return status;
     status = governed_open(&s->governed, o, s->engines->target, s->draft, &s->info, err);
-    s->info.load_ms = (double)(sereno_now_ns(sereno_clock_system()) - start) / 1e6;
+    s->info.load_ms = (double)(sereno_system_now_ns() - start) / 1e6;
     return status;
 }
 

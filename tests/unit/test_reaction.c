@@ -191,10 +191,6 @@ static void test_recovery_is_cut_off(void **state) {
 
 /* ---- The foreground ---- */
 
-static uint64_t now(void) {
-    return sereno_now_ns(sereno_clock_system());
-}
-
 static void test_toggler(void **state) {
     (void)state;
     toggler *t;
@@ -202,9 +198,9 @@ static void test_toggler(void **state) {
     assert_ok(toggler_open(-1, &t, err));
     toggler_end(t);
     for (int round = 0; round < 2; round++) {
-        uint64_t begin = now(), until = begin + 40 * MS;
+        uint64_t begin = sereno_system_now_ns(), until = begin + 40 * MS;
         assert_ok(toggler_begin(t, MS, until, NULL, err));
-        while (now() < until) continue;
+        while (sereno_system_now_ns() < until) continue;
         toggler_end(t);
         const toggler_burst *bursts = toggler_bursts(t, &n);
         assert_true(n <= 20);
@@ -225,20 +221,20 @@ static void test_toggler_ends_at_once(void **state) {
     toggler *t;
     size_t n = 0;
     assert_ok(toggler_open(-1, &t, err));
-    uint64_t begin = now();
+    uint64_t begin = sereno_system_now_ns();
     assert_ok(toggler_begin(t, 600 * SECOND, UINT64_MAX, NULL, err));
     toggler_end(t);
     toggler_bursts(t, &n);
     assert_int_equal(n, 0);
     sereno_frame_hint *hint;
     assert_ok(frame_hint_open_private(&hint, err));
-    assert_ok(toggler_begin(t, SECOND, now() + 60 * SECOND, hint, err));
-    while (!sereno_frame_read(hint, now()).in_frame) continue;
+    assert_ok(toggler_begin(t, SECOND, sereno_system_now_ns() + 60 * SECOND, hint, err));
+    while (!sereno_frame_read(hint, sereno_system_now_ns()).in_frame) continue;
     toggler_end(t);
     toggler_bursts(t, &n);
     assert_int_equal(n, 1);
-    assert_false(sereno_frame_read(hint, now()).in_frame);
-    assert_true(now() - begin < 30 * SECOND);
+    assert_false(sereno_frame_read(hint, sereno_system_now_ns()).in_frame);
+    assert_true(sereno_system_now_ns() - begin < 30 * SECOND);
     sereno_frame_hint_close(&hint);
     toggler_close(&t);
 }
