@@ -9,7 +9,6 @@
 #include "output_file.h"
 #include "sereno/cancel.h"
 #include "sereno/clock.h"
-#include "sereno/file.h"
 #include "support.h"
 #include "utf8.h"
 
@@ -25,7 +24,6 @@ typedef struct converting {
     int32_t type;               /* index into types, -1 as long as none is given */
     bool force;
     char path[PATH_SIZE]; /* of the model */
-    sereno_file *file;
     gguf *gguf;
     conversion conversion;
     output_file *out;
@@ -76,14 +74,14 @@ static void report(const converting *c, uint64_t bytes, double seconds) {
             "{s:i, s:o, s:o, s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:f}", "schema_version", SCHEMA_VERSION, "input",
             json_text(c->path, strlen(c->path)), "output", json_text(c->output, strlen(c->output)), "type", type,
             "origin", json_text(v->origin.data, v->origin.size), "tensors", (json_int_t)n, "converted",
-            (json_int_t)v->n_converted, "kept", (json_int_t)v->n_kept, "bytes_in", (json_int_t)c->file->size,
+            (json_int_t)v->n_converted, "kept", (json_int_t)v->n_kept, "bytes_in", (json_int_t)c->gguf->size,
             "bytes_out", (json_int_t)bytes, "fallback_f16", (json_int_t)v->n_f16, "seconds", seconds));
         return;
     }
     const double mib = 1 << 20;
     char text[1024];
     snprintf(text, sizeof text, "%s: %zu of %zu tensors converted to %s, %.1f MiB became %.1f MiB; origin %.*s",
-             c->output, v->n_converted, n, type, (double)c->file->size / mib, (double)bytes / mib, (int)v->origin.size,
+             c->output, v->n_converted, n, type, (double)c->gguf->size / mib, (double)bytes / mib, (int)v->origin.size,
              v->origin.data);
     utf8_make_printable(text);
     puts(text);
@@ -96,18 +94,17 @@ static void report(const converting *c, uint64_t bytes, double seconds) {
 }
 
 static int convert(converting *c) {
-    uint64_t start = sereno_now_ns(sereno_clock_system()), bytes = 0;
-    int status = sereno_file_open(c->path, &c->file, &c->err);
-    if (!status) status = gguf_read(c->file, &c->gguf, &c->err);
+    uint64_t start = sereno_system_now_ns(), bytes = 0;
+    int status = gguf_open(c->path, &c->gguf, &c->err);
     if (!status) status = conversion_plan(c->gguf, types[c->type], &c->conversion, &c->err);
     if (status) return fail_model(&c->diag, c->model, &c->err);
-    note(&c->diag, "%s: %zu bytes, %zu keys, %zu tensors", c->path, c->file->size, c->gguf->n_kv, c->gguf->n_tensors);
+    note(&c->diag, "%s: %zu bytes, %zu keys, %zu tensors", c->path, c->gguf->size, c->gguf->n_kv, c->gguf->n_tensors);
     status = check_output(c);
     if (!status) status = write_output(c, &bytes);
     output_file_close(&c->out);
     if (status == SERENO_ERR_ABANDONED) return interrupt_exit_code();
     if (status) return fail(&c->diag, &c->err);
-    report(c, bytes, (double)(sereno_now_ns(sereno_clock_system()) - start) / 1e9);
+    report(c, bytes, (double)(sereno_system_now_ns() - start) / 1e9);
     return 0;
 }
 
@@ -146,7 +143,6 @@ int cmd_convert(int argc, char **argv) {
     int code = convert(&c);
     interrupt_default();
     gguf_close(&c.gguf);
-    sereno_file_close(&c.file);
     code = finish_output(&c.diag, code);
     diagnostics_close(&c.diag);
     return code;

@@ -3,7 +3,6 @@
 
 #include "command.h"
 #include "json_gguf.h"
-#include "sereno/file.h"
 #include "sereno/model.h"
 #include "support.h"
 #include "utf8.h"
@@ -94,16 +93,14 @@ int cmd_inspect(int argc, char **argv) {
     diagnostics diag;
     if (!diagnostics_open(&diag, &common, cl.command)) return EXIT_FAILED;
     sereno_error err = {0}, reason = {0};
-    sereno_file *file = NULL;
     gguf *g = NULL;
     sereno_model *model = NULL;
-    int status = sereno_file_open(path, &file, &err);
-    if (!status) status = gguf_read(file, &g, &err);
+    int status = gguf_open(path, &g, &err);
     int code = 0;
     if (status) {
         code = fail_model(&diag, argument, &err);
     } else {
-        note(&diag, "%s: %zu bytes, %zu keys, %zu tensors", path, file->size, g->n_kv, g->n_tensors);
+        note(&diag, "%s: %zu bytes, %zu keys, %zu tensors", path, g->size, g->n_kv, g->n_tensors);
         json_t *document = describe(path, g, sereno_model_open(path, &model, &reason) == 0, &reason);
         if (common.json) {
             print_json(document);
@@ -114,7 +111,6 @@ int cmd_inspect(int argc, char **argv) {
     }
     sereno_model_close(&model);
     gguf_close(&g);
-    sereno_file_close(&file);
     code = finish_output(&diag, code);
     diagnostics_close(&diag);
     return code;

@@ -58,12 +58,12 @@ int fail_no_memory(const char *command) {
 
 void progress_begin(progress_bar *p, const char *label, bool enabled) {
     *p = (progress_bar){.label = label, .enabled = enabled && terminal_is(2)};
-    p->start_ns = p->drawn_ns = sereno_now_ns(sereno_clock_system());
+    p->start_ns = p->drawn_ns = sereno_system_now_ns();
 }
 
 void progress_update(progress_bar *p, uint64_t done, uint64_t total) {
     enum { FIRST_AFTER_MS = 200, EVERY_MS = 50, LABEL_COLUMNS = 20 };
-    uint64_t now = sereno_now_ns(sereno_clock_system());
+    uint64_t now = sereno_system_now_ns();
     if (!p->enabled || total == 0 || now - p->start_ns < FIRST_AFTER_MS * 1000000ull ||
         (p->visible && now - p->drawn_ns < EVERY_MS * 1000000ull && done < total)) {
         return;

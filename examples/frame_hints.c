@@ -12,7 +12,7 @@
 enum { FRAMES = 60, PERIOD_NS = 1000000000 / 120 };
 
 static void until(uint64_t ns) {
-    uint64_t now = sereno_now_ns(sereno_clock_system()); /* CLOCK_MONOTONIC, as hints are */
+    uint64_t now = sereno_system_now_ns(); /* CLOCK_MONOTONIC, as hints are */
     if (ns > now) thrd_sleep(&(struct timespec){.tv_nsec = (long)(ns - now)}, NULL);
 }
 
@@ -28,12 +28,12 @@ int main(void) {
         fprintf(stderr, "no hints, which is no reason not to play: %s\n", err.message);
         return 1;
     }
-    uint64_t vsync_ns = sereno_now_ns(sereno_clock_system());
+    uint64_t vsync_ns = sereno_system_now_ns();
     for (int i = 0; i < FRAMES; i++, vsync_ns += PERIOD_NS) {
         until(vsync_ns);
-        sereno_frame_begin(hint, sereno_now_ns(sereno_clock_system()), vsync_ns + PERIOD_NS);
+        sereno_frame_begin(hint, sereno_system_now_ns(), vsync_ns + PERIOD_NS);
         make_frame(vsync_ns);
-        sereno_frame_end(hint, sereno_now_ns(sereno_clock_system()));
+        sereno_frame_end(hint, sereno_system_now_ns());
     }
     printf("%d frames told\n", FRAMES);
     sereno_frame_hint_close(&hint); /* a frame under way would end with it */

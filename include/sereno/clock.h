@@ -24,6 +24,11 @@ static inline uint64_t sereno_now_ns(const sereno_clock *clock) {
 /* The machine's monotonic clock. Static storage. */
 SERENO_API const sereno_clock *sereno_clock_system(void);
 
+/* Its time: what is measured on this machine and on no other. */
+static inline uint64_t sereno_system_now_ns(void) {
+    return sereno_now_ns(sereno_clock_system());
+}
+
 SERENO_END
 
 #endif

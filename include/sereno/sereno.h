@@ -11,7 +11,6 @@
 #include "sereno/engine.h"
 #include "sereno/error.h"
 #include "sereno/experimental.h"
-#include "sereno/file.h"
 #include "sereno/frame_hint.h"
 #include "sereno/governor.h"
 #include "sereno/governor_hook.h"

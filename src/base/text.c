@@ -28,13 +28,18 @@ int sereno_text_append(sereno_text *text, const char *data, size_t size, sereno_
     return SERENO_OK;
 }
 
-int sereno_tokens_append(sereno_tokens *tokens, int32_t id, sereno_error *err) {
+int sereno_tokens_extend(sereno_tokens *tokens, const int32_t *ids, size_t n, sereno_error *err) {
     void *storage = tokens->ids;
-    int status = grow(&storage, &tokens->capacity, tokens->n + 1, sizeof *tokens->ids, "tokens", err);
+    int status = grow(&storage, &tokens->capacity, tokens->n + n, sizeof *tokens->ids, "tokens", err);
     if (status) return status;
     tokens->ids = storage;
-    tokens->ids[tokens->n++] = id;
+    if (n > 0) memcpy(tokens->ids + tokens->n, ids, n * sizeof *ids);
+    tokens->n += n;
     return SERENO_OK;
+}
+
+int sereno_tokens_append(sereno_tokens *tokens, int32_t id, sereno_error *err) {
+    return sereno_tokens_extend(tokens, &id, 1, err);
 }
 
 void sereno_text_free(sereno_text *text) {

@@ -46,17 +46,13 @@ static void read_chunk(void *ctx, int32_t chunk, int32_t member) {
     atomic_fetch_add_explicit(&r->sum, sum, memory_order_relaxed);
 }
 
-static uint64_t now_ns(void) {
-    return sereno_now_ns(sereno_clock_system());
-}
-
 void memory_read_once(team *team, const kernels *k, const region *buffer, read_rates *rates) {
     size_t chunks = buffer->size / CHUNK_BYTES;
     for (int i = 0; i < READ_LOOPS; i++) {
         reading r = {.kernels = k, .buffer = buffer, .loop = &read_loops[i]};
-        uint64_t start = now_ns();
+        uint64_t start = sereno_system_now_ns();
         team_run(team, read_chunk, &r, (int32_t)(chunks < TEAM_TILES_MAX ? chunks : TEAM_TILES_MAX));
-        rates->sample[i][rates->n % READ_SAMPLES] = (double)buffer->size / (double)(now_ns() - start + 1);
+        rates->sample[i][rates->n % READ_SAMPLES] = (double)buffer->size / (double)(sereno_system_now_ns() - start + 1);
     }
     rates->n++;
 }
@@ -108,9 +104,9 @@ static double latency_ns(const region *buffer, const memory_options *o) {
     double best = 0;
     uint32_t line = 0;
     for (int i = 0; i < o->repeats && !watch_cancelled(&o->watch); i++) {
-        uint64_t start = now_ns();
+        uint64_t start = sereno_system_now_ns();
         line = follow(buffer, line, loads); /* goes on where it was, so that each load is a new line */
-        double ns = (double)(now_ns() - start) / (double)loads;
+        double ns = (double)(sereno_system_now_ns() - start) / (double)loads;
         if (best == 0 || ns < best) best = ns;
     }
     __asm__ volatile("" : : "r"(line));
@@ -121,10 +117,10 @@ static double dot_gmacs(const kernels *k, const memory_options *o) {
     enum { ROUNDS = 10000, SAMPLE_NS = 5000000 };
     double best = 0;
     for (int i = 0; i < o->repeats && !watch_cancelled(&o->watch); i++) {
-        uint64_t start = now_ns(), took = 0, macs = 0;
+        uint64_t start = sereno_system_now_ns(), took = 0, macs = 0;
         while (took < SAMPLE_NS) {
             macs += k->dot_peak(ROUNDS);
-            took = now_ns() - start;
+            took = sereno_system_now_ns() - start;
         }
         if ((double)macs / (double)took > best) best = (double)macs / (double)took;
     }

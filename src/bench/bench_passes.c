@@ -44,10 +44,6 @@ typedef struct state {
     uint64_t done, total;
 } state;
 
-static uint64_t now_ns(void) {
-    return sereno_now_ns(sereno_clock_system());
-}
-
 static int advance(state *s, sereno_error *err) {
     watch_progress(&s->options->watch, ++s->done, s->total);
     if (!watch_cancelled(&s->options->watch)) return SERENO_OK;
@@ -170,20 +166,20 @@ static int sample_batch(state *s, int i, int repeat, sereno_error *err) {
     passes_row *row = &s->result->rows[i];
     recording *r = &s->recordings[i];
     r->repeat = repeat;
-    uint64_t start = now_ns();
+    uint64_t start = sereno_system_now_ns();
     int status = run_chain(s, SERENO_PLAN_VERIFY, CONTEXT_SEQUENCE, s->tokens + s->options->context, row->batch,
                            row->batch, r, err);
     if (status) return status;
-    if (repeat >= 0) row->times.ms[row->times.n++] = (double)(now_ns() - start) / 1e6;
+    if (repeat >= 0) row->times.ms[row->times.n++] = (double)(sereno_system_now_ns() - start) / 1e6;
     return advance(s, err);
 }
 
 static int sample_prefill(state *s, sereno_error *err) {
     pass_times *t = &s->result->prefill;
-    uint64_t start = now_ns();
+    uint64_t start = sereno_system_now_ns();
     int status = run_prefill(s, PREFILL_SEQUENCE, s->options->prefill, true, err);
     if (status) return status;
-    t->ms[t->n++] = (double)(now_ns() - start) / 1e6;
+    t->ms[t->n++] = (double)(sereno_system_now_ns() - start) / 1e6;
     status = s->engine->ops->truncate(s->engine, PREFILL_SEQUENCE, 0, err);
     return status ? status : advance(s, err);
 }

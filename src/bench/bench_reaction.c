@@ -183,7 +183,7 @@ static int run(reaction_run *r, bursts *beside, sereno_frame_hint *hint, sereno_
     int status = sereno_session_open(&s, &session, err);
     if (status) return status;
     session_set_synthetic(session, o->synthetic);
-    r->end_ns = sereno_now_ns(sereno_clock_system()) + (uint64_t)(o->seconds * 1e9);
+    r->end_ns = sereno_system_now_ns() + (uint64_t)(o->seconds * 1e9);
     if (beside) status = bursts_begin(beside, o->foreground, o->period_ns, r->end_ns, hint, err);
     if (!status) status = generate(r, session, err);
     if (beside) memory_stressor_stop(o->foreground);

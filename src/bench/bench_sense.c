@@ -106,10 +106,6 @@ typedef struct foreground {
     uint64_t seed, start_ns;
 } foreground;
 
-static uint64_t now_ns(void) {
-    return sereno_now_ns(sereno_clock_system());
-}
-
 /* One window: in each slice a look at the latency, streaming, and rest. */
 static void stream_window(memory_stressor *s, sense_window *w, double duty, uint64_t begin_ns, probe *p) {
     double latency = 0;
@@ -211,7 +207,7 @@ static int run_step(const sense_options *o, watcher *w, sense_result *out, seren
 static int decode(const sense_options *o, watcher *w, sense_result *out, sereno_error *err) {
     uint64_t end_ns = w->start_ns + (uint64_t)w->n_windows * WINDOW_NS, now;
     int status = SERENO_OK;
-    while (!status && (now = now_ns()) < end_ns) {
+    while (!status && (now = sereno_system_now_ns()) < end_ns) {
         uint64_t done = now > w->start_ns ? (now - w->start_ns) / WINDOW_NS : 0;
         watch_progress(&o->watch, done, (uint64_t)w->n_windows);
         status = run_step(o, w, out, err);
@@ -298,7 +294,7 @@ int bench_sense(const sense_options *o, sense_result *out, sereno_error *err) {
     if (!status) status = begin_recording(o, &w, err);
     if (!status) status = w.target->ops->truncate(w.target, 0, 0, err);
     if (!status && w.draft) status = w.draft->ops->truncate(w.draft, 0, 0, err);
-    w.start_ns = f.start_ns = now_ns() + SLICE_NS;
+    w.start_ns = f.start_ns = sereno_system_now_ns() + SLICE_NS;
     if (!status && o->foreground) memory_stressor_start(o->foreground, stream_windows, &f);
     else if (!status) note_silence(&f);
     if (!status) status = decode(o, &w, out, err);

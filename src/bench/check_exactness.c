@@ -154,12 +154,8 @@ static int append_random(rng *r, int32_t n_vocab, int32_t n, sereno_tokens *out,
 }
 
 static int append_slice(rng *r, const sereno_tokens *text, int32_t n, sereno_tokens *out, sereno_error *err) {
-    size_t start = rng_below(r, (uint32_t)text->n);
-    int status = SERENO_OK;
-    for (size_t i = start; i < text->n && i < start + (size_t)n && !status; i++) {
-        status = sereno_tokens_append(out, text->ids[i], err);
-    }
-    return status;
+    size_t start = rng_below(r, (uint32_t)text->n), rest = text->n - start;
+    return sereno_tokens_extend(out, text->ids + start, rest < (size_t)n ? rest : (size_t)n, err);
 }
 
 /* The same few tokens again and again, so that n-grams hit. */
@@ -200,13 +196,10 @@ static int draw_next_prompt(const check_options *o, trial *t, const sereno_token
     rng *r = &t->r;
     answer *a = &t->answer;
     int32_t n_vocab = o->reference->ops->info(o->reference)->n_vocab, added = between(r, 1, 6);
-    int status = SERENO_OK;
     if (chance(r, 4) || (int32_t)(a->prompt.n + given->n) + added >= t->n_ctx) {
         return draw_new_prompt(o, t, err);
     }
-    for (size_t i = 0; i < given->n && !status; i++) {
-        status = sereno_tokens_append(&a->prompt, given->ids[i], err);
-    }
+    int status = sereno_tokens_extend(&a->prompt, given->ids, given->n, err);
     a->prompt_kind = "what was there and more";
     if (chance(r, 2)) {
         a->prompt.n = rng_below(r, (uint32_t)a->prompt.n + 1);

@@ -11,10 +11,6 @@ static const char *const resources[PRESSURES] = {"cpu", "memory"};
 static const char no_pressure[] = "this kernel shows no /proc/pressure";
 static const char unreadable[] = "it could not be read";
 
-static uint64_t now_ns(void) {
-    return sereno_now_ns(sereno_clock_system());
-}
-
 static bool read_pressure(const machine_sensors *s, psi out[PRESSURES]) {
     bool all = true;
     for (int i = 0; i < PRESSURES; i++) {
@@ -33,12 +29,12 @@ void machine_sensors_begin(machine_sensors *s) {
     sereno_frame_hint_watch(NULL, &s->hint, &s->why_hint);
     s->has_pressure = read_pressure(s, s->pressure);
     s->has_cplm = !s->why_counters.code && perf_read(&s->counters, &s->counted);
-    s->start_ns = now_ns();
+    s->start_ns = sereno_system_now_ns();
 }
 
 static void take_figures(machine_sensors *s) {
     psi pressure[PRESSURES];
-    double us = (double)(now_ns() - s->start_ns) / 1000;
+    double us = (double)(sereno_system_now_ns() - s->start_ns) / 1000;
     s->has_pressure = s->has_pressure && us > 0 && read_pressure(s, pressure);
     for (int i = 0; i < PRESSURES && s->has_pressure; i++) {
         uint64_t before = s->pressure[i].some.total_us, after = pressure[i].some.total_us;
@@ -50,7 +46,7 @@ static void take_figures(machine_sensors *s) {
     uint64_t total_uj = 0;
     s->has_energy = s->energy && energy_read(s->energy, &total_uj);
     s->joules = (double)total_uj / 1e6;
-    s->in_frame = s->hint && sereno_frame_read(s->hint, now_ns()).in_frame;
+    s->in_frame = s->hint && sereno_frame_read(s->hint, sereno_system_now_ns()).in_frame;
 }
 
 void machine_sensors_end(machine_sensors *s) {

@@ -200,7 +200,7 @@ static bool load(const char *path, const char *key, plan_timing *out) {
 /* Under a name of its own first, so that no reader sees half a file. */
 static void save(const char *path, const char *key, const plan_timing *t) {
     char temporary[PATH_SIZE + 32];
-    snprintf(temporary, sizeof temporary, "%s.%" PRIx64, path, sereno_now_ns(sereno_clock_system()));
+    snprintf(temporary, sizeof temporary, "%s.%" PRIx64, path, sereno_system_now_ns());
     FILE *file = fopen(temporary, "w");
     if (!file) return;
     bool ok = fprintf(file, "%s\n", key) > 0;

@@ -92,7 +92,7 @@ int frame_loop_run(const frame_loop_options *o) {
 
 static uint64_t machine_now(void *ctx) {
     (void)ctx;
-    return sereno_now_ns(sereno_clock_system());
+    return sereno_system_now_ns();
 }
 
 static void machine_sleep(void *ctx, uint64_t time_ns) {

@@ -14,7 +14,7 @@ enum {
 };
 
 int frame_output_open(frame_output *o, uint64_t period_ns, bool lines, sereno_error *err) {
-    *o = (frame_output){.period_ns = period_ns, .written_ns = sereno_now_ns(sereno_clock_system())};
+    *o = (frame_output){.period_ns = period_ns, .written_ns = sereno_system_now_ns()};
     if (lines) o->buffer = malloc(BUFFER_BYTES);
     return lines && !o->buffer ? err_no_memory(err, "frames to be written", BUFFER_BYTES) : SERENO_OK;
 }

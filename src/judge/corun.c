@@ -35,14 +35,10 @@ typedef struct making {
     bool no_memory;
 } making;
 
-static uint64_t now(void) {
-    return sereno_now_ns(sereno_clock_system());
-}
-
 /* Waits for foreground (NULL: none) or background (NULL: none), at most until a time; cancelling is an error. */
 static int wait_for(bench *b, const foreground_child *f, const background *bg, uint64_t until_ns, bool readable[2],
                     sereno_error *err) {
-    uint64_t time = now(), left = until_ns > time ? until_ns - time : 0;
+    uint64_t time = sereno_system_now_ns(), left = until_ns > time ? until_ns - time : 0;
     int fds[2] = {f && !f->ended ? f->fd : -1, bg ? bg->answers_fd : -1};
     pipe_wait(fds, readable, 2, left < look_ns ? left : look_ns);
     if (watch_cancelled(&b->options->watch)) return err_set(err, SERENO_ERR_ABANDONED, "the bench was cancelled");
@@ -66,13 +62,13 @@ static int have_background(bench *b, int strategy, sereno_error *err) {
     if (!bg || bg->ready) return SERENO_OK;
     const corun_options *o = b->options;
     int status = background_start(bg, o->background, o->strategies, (int)(bg - b->backgrounds), err);
-    uint64_t give_up_ns = now() + open_max_ns;
+    uint64_t give_up_ns = sereno_system_now_ns() + open_max_ns;
     while (!status && !bg->ready) {
         bool readable[2], answered;
         corun_background nothing;
         status = wait_for(b, NULL, bg, give_up_ns, readable, err);
         if (!status && readable[1]) status = background_read(bg, &answered, &nothing, err);
-        if (!status && !bg->ready && now() >= give_up_ns) {
+        if (!status && !bg->ready && sereno_system_now_ns() >= give_up_ns) {
             status = err_set(err, SERENO_ERR_SYSTEM, "the background did not open its model within %.0f s",
                              (double)open_max_ns / 1e9);
         }
@@ -112,13 +108,13 @@ static int read_foreground(making *m, foreground_child *f, sereno_error *err) {
 
 /* Until the foreground makes frames. */
 static int begin_foreground(making *m, foreground_child *f, sereno_error *err) {
-    uint64_t give_up_ns = now() + m->b->options->ready_ns;
+    uint64_t give_up_ns = sereno_system_now_ns() + m->b->options->ready_ns;
     int status = SERENO_OK;
     while (!status && !f->ready) {
         bool readable[2];
         status = wait_for(m->b, f, NULL, give_up_ns, readable, err);
         if (!status && readable[0]) status = read_foreground(m, f, err);
-        if (!status && !f->ready && now() >= give_up_ns) {
+        if (!status && !f->ready && sereno_system_now_ns() >= give_up_ns) {
             status = err_set(err, SERENO_ERR_SYSTEM, "the foreground did not begin within %.1f s",
                              (double)m->b->options->ready_ns / 1e9);
         }
@@ -139,13 +135,13 @@ static int measure(making *m, foreground_child *f, background *bg, sereno_error 
         if (!status && f->finished && !stopped) {
             status = err_set(err, SERENO_ERR_SYSTEM, "the foreground ended by itself");
         }
-        if (!status && !stopped) status = foreground_check(f, now(), err);
+        if (!status && !stopped) status = foreground_check(f, sereno_system_now_ns(), err);
         if (!status && readable[1]) status = background_read(bg, &answered, &m->run.background, err);
-        if (!status && !stopped && now() >= end_ns) {
+        if (!status && !stopped && sereno_system_now_ns() >= end_ns) {
             foreground_stop(f);
             stopped = true;
         }
-        if (!status && now() >= give_up_ns) {
+        if (!status && sereno_system_now_ns() >= give_up_ns) {
             status = err_set(err, SERENO_ERR_SYSTEM, "%s hangs: nothing came from it within %.1f s after the end",
                              f->ended ? "the background" : "the foreground", (double)m->b->options->late_ns / 1e9);
         }
@@ -168,7 +164,7 @@ static int make_run(making *m, int strategy, int foreground, sereno_error *err) 
     int status = foreground_start(&f, &fo, err);
     if (status) return status;
     status = begin_foreground(m, &f, err);
-    m->window.begin_ns = now() + o->warm_up_ns;
+    m->window.begin_ns = sereno_system_now_ns() + o->warm_up_ns;
     m->window.end_ns = m->window.begin_ns + o->window_ns;
     background_order order = {.strategy = strategy, .window = m->window};
     if (!status && bg) status = background_run(bg, &order, err);

@@ -13,10 +13,6 @@
 
 enum { TTFT_MAX = 4096 };
 
-static uint64_t now(void) {
-    return sereno_now_ns(sereno_clock_system());
-}
-
 /* ---- What is counted ---- */
 
 /* Of a run: whatever answers, tokens come in by meter_token. */
@@ -88,12 +84,12 @@ static const corun_prompt *row_prompt(row *w, int32_t *max_tokens) {
 
 /* Waits until the next request is due; false: the window ends before. */
 static bool row_wait(row *w) {
-    uint64_t gap = w->requests->gap_ns, time = now();
+    uint64_t gap = w->requests->gap_ns, time = sereno_system_now_ns();
     if (gap > 0) {
         uint64_t due = w->n > 0 && w->next_ns > time ? w->next_ns : time;
         uint64_t until = due < w->window->end_ns ? due : w->window->end_ns;
         w->next_ns = due + gap / 2 + (rng_u64(&w->r) >> 11) % gap;
-        for (; time < until; time = now()) {
+        for (; time < until; time = sereno_system_now_ns()) {
             sleep_until_ns(until);
         }
     }
@@ -141,7 +137,7 @@ static sereno_verdict observe(void *ctx, const sereno_boundary *b) {
 static void on_token(void *ctx, int32_t token) {
     engine_run *e = ctx;
     (void)token;
-    meter_token(&e->meter, now());
+    meter_token(&e->meter, sereno_system_now_ns());
 }
 
 static int answer(engine_run *e, sereno_session *session, row *w, sereno_error *err) {
@@ -159,7 +155,7 @@ static int answer(engine_run *e, sereno_session *session, row *w, sereno_error *
                               .observer = observe,
                               .observer_ctx = e};
     request.sampler.seed = w->window->seed;
-    e->meter.asked_ns = now();
+    e->meter.asked_ns = sereno_system_now_ns();
     e->meter.last_ns = 0;
     e->last_ns = 0;
     int status = sereno_session_submit(session, &request, &answer, err);
@@ -167,7 +163,8 @@ static int answer(engine_run *e, sereno_session *session, row *w, sereno_error *
     status = sereno_answer_wait(answer, &g, err);
     corun_background *out = e->meter.out;
     sereno_speculation_add(&out->speculation, &g->speculation);
-    out->requests += !status && g->finish != SERENO_FINISH_CANCELLED && in_window(e->meter.window, now());
+    out->requests +=
+        !status && g->finish != SERENO_FINISH_CANCELLED && in_window(e->meter.window, sereno_system_now_ns());
     sereno_answer_close(&answer);
     return status;
 }
@@ -252,13 +249,13 @@ int corun_load_peer(peer_client *peer, const corun_requests *requests, const cor
                                 .on_token = on_piece,
                                 .ctx = m};
         request.sampler.seed = window->seed;
-        m->asked_ns = now();
+        m->asked_ns = sereno_system_now_ns();
         m->last_ns = 0;
         status = peer_complete(peer, &request, &answer, err);
         if (!status && !answer.cut_off && answer.pieces == 0) {
             status = err_set(err, SERENO_ERR_FORMAT, "the server answered with no token at all");
         }
-        out->requests += !status && !answer.cut_off && in_window(window, now());
+        out->requests += !status && !answer.cut_off && in_window(window, sereno_system_now_ns());
     }
     if (!status && out->tokens == 0 && requests->gap_ns == 0) {
         status = err_set(err, SERENO_ERR_IO, "the server gave no token in %.1f s",
@@ -275,7 +272,7 @@ int corun_load_peer(peer_client *peer, const corun_requests *requests, const cor
 void corun_load_spin(const corun_window *window) {
     enum { LANES = 1024, ROUNDS = 64 };
     float values[LANES] = {0};
-    while (now() < window->end_ns) {
+    while (sereno_system_now_ns() < window->end_ns) {
         for (int round = 0; round < ROUNDS; round++) {
             for (int i = 0; i < LANES; i++) {
                 values[i] = values[i] * 0.999f + 0.5f;

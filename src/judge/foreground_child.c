@@ -12,7 +12,7 @@
 enum { READ_SIZE = 1 << 16, TEXT_MAX = 1 << 20, SHOWN = 60, END_MS = 500, ENDED_AS_TOLD = 143 /* by SIGTERM */ };
 
 int foreground_start(foreground_child *f, const foreground_options *o, sereno_error *err) {
-    *f = (foreground_child){.options = o, .fd = -1, .heard_ns = sereno_now_ns(sereno_clock_system())};
+    *f = (foreground_child){.options = o, .fd = -1, .heard_ns = sereno_system_now_ns()};
     char seconds[16], cpu[16], first[16], channel[48];
     snprintf(seconds, sizeof seconds, "%d", o->seconds);
     snprintf(cpu, sizeof cpu, "%d", o->cpu);
@@ -101,7 +101,7 @@ int foreground_read(foreground_child *f, void (*on_frame)(void *ctx, const frame
     size_t n = pipe_read(f->fd, f->text + f->size, room < READ_SIZE ? room : READ_SIZE);
     if (n == 0) return has_ended(f, err);
     f->size += n;
-    f->heard_ns = sereno_now_ns(sereno_clock_system());
+    f->heard_ns = sereno_system_now_ns();
     char *at = f->text, *end = f->text + f->size, *newline;
     int status = SERENO_OK;
     while (!status && (newline = memchr(at, '\n', (size_t)(end - at)))) {

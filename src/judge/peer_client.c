@@ -266,7 +266,7 @@ static bool keep_beginning(exchange *x, const char *data, size_t size) {
 static size_t on_bytes(char *data, size_t one, size_t size, void *ctx) {
     (void)one; /* it is 1 */
     exchange *x = ctx;
-    x->now_ns = sereno_now_ns(sereno_clock_system());
+    x->now_ns = sereno_system_now_ns();
     if (!x->headers_seen) see_headers(x);
     bool whole = keep_beginning(x, data, size);
     if (x->status || (!x->is_stream && !whole)) return 0;
@@ -339,7 +339,7 @@ static ending transfer(exchange *x, CURLcode *result) {
     for (int running = 1;;) {
         if (curl_multi_perform(multi, &running)) return ENDED;
         if (!running) break;
-        uint64_t now_ns = sereno_now_ns(sereno_clock_system()), patience = patience_ns(x);
+        uint64_t now_ns = sereno_system_now_ns(), patience = patience_ns(x);
         if (must_stop(x, now_ns)) return STOPPED;
         if (patience && now_ns >= patience) return SILENT;
         if (curl_multi_poll(multi, NULL, 0, wait_ms(x, now_ns), NULL)) return ENDED;
@@ -373,7 +373,7 @@ static int judge_body(exchange *x) {
 static int judge(exchange *x, ending how, CURLcode result) {
     if (x->status) return x->status;
     if (x->done) return SERENO_OK;
-    if (how == STOPPED || must_stop(x, sereno_now_ns(sereno_clock_system()))) {
+    if (how == STOPPED || must_stop(x, sereno_system_now_ns())) {
         x->answer->cut_off = true;
         x->answer->tokens = -1;
         return SERENO_OK;
@@ -402,7 +402,7 @@ int peer_complete(peer_client *peer, const peer_request *request, peer_answer *o
     if (status) return status;
     exchange x = {.peer = peer, .request = request, .answer = out, .err = err};
     x.parser = (sse_parser){.limit_bytes = EVENT_BYTES_MAX, .on_event = on_event, .ctx = &x};
-    x.heard_ns = x.now_ns = sereno_now_ns(sereno_clock_system());
+    x.heard_ns = x.now_ns = sereno_system_now_ns();
     if (!configure(&x, body) || curl_multi_add_handle(peer->multi, peer->easy)) {
         status = err_no_memory(err, "a request", sizeof x);
     } else {

@@ -1,8 +1,9 @@
+#include "bpe.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "errors.h"
-#include "tokenizer.h"
 
 /* A piece is a doubly linked list of symbols, merged pair by pair. */
 typedef struct bpe_symbol {
@@ -58,13 +59,13 @@ static int reserve(bpe_work *w, size_t size, sereno_error *err) {
     return SERENO_OK;
 }
 
-static void push_pair(const sereno_tokenizer *t, bpe_work *w, int32_t left) {
+static void push_pair(const vocabulary *v, bpe_work *w, int32_t left) {
     if (left < 0 || w->symbols[left].next < 0) return;
-    const merge *m = tokenizer_find_merge(t, w->symbols[left].id, w->symbols[w->symbols[left].next].id);
+    const merge *m = vocabulary_find_merge(v, w->symbols[left].id, w->symbols[w->symbols[left].next].id);
     if (m) heap_push(w, (bpe_pair){m->rank, left, m});
 }
 
-static void apply(const sereno_tokenizer *t, bpe_work *w, const bpe_pair *pair) {
+static void apply(const vocabulary *v, bpe_work *w, const bpe_pair *pair) {
     bpe_symbol *left = &w->symbols[pair->at];
     if (left->id != pair->merge->left || left->next < 0) return;
     bpe_symbol *right = &w->symbols[left->next];
@@ -73,11 +74,11 @@ static void apply(const sereno_tokenizer *t, bpe_work *w, const bpe_pair *pair) 
     left->next = right->next;
     right->id = -1;
     if (left->next >= 0) w->symbols[left->next].previous = pair->at;
-    push_pair(t, w, left->previous);
-    push_pair(t, w, pair->at);
+    push_pair(v, w, left->previous);
+    push_pair(v, w, pair->at);
 }
 
-int bpe_encode(const sereno_tokenizer *t, bpe_work *w, const char *piece, size_t size, sereno_tokens *out,
+int bpe_encode(const vocabulary *v, bpe_work *w, const char *piece, size_t size, sereno_tokens *out,
                sereno_error *err) {
     if (size > INT32_MAX / 4) {
         return err_set(err, SERENO_ERR_UNSUPPORTED, "a stretch of %zu bytes without a break is too long", size);
@@ -88,14 +89,14 @@ int bpe_encode(const sereno_tokenizer *t, bpe_work *w, const char *piece, size_t
     int32_t n = (int32_t)size;
     for (int32_t i = 0; i < n; i++) {
         int32_t next = i + 1 < n ? i + 1 : -1;
-        w->symbols[i] = (bpe_symbol){t->byte_token[(unsigned char)piece[i]], i - 1, next};
+        w->symbols[i] = (bpe_symbol){v->byte_token[(unsigned char)piece[i]], i - 1, next};
     }
     for (int32_t i = 0; i < n; i++) {
-        push_pair(t, w, i);
+        push_pair(v, w, i);
     }
     while (w->n_heap > 0) {
         bpe_pair pair = heap_pop(w);
-        apply(t, w, &pair);
+        apply(v, w, &pair);
     }
     for (int32_t i = 0; i >= 0 && !status; i = w->symbols[i].next) {
         status = sereno_tokens_append(out, w->symbols[i].id, err);

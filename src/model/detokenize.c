@@ -1,7 +1,7 @@
 #include <string.h>
 
 #include "errors.h"
-#include "tokenizer.h"
+#include "sereno/tokenizer.h"
 #include "utf8.h"
 
 static const char REPLACEMENT[] = "\xEF\xBF\xBD"; /* U+FFFD */
@@ -22,10 +22,11 @@ static int flush_pending(sereno_detokenizer *s, sereno_text *out, sereno_error *
 
 int sereno_detokenize(const sereno_tokenizer *t, sereno_detokenizer *s, int32_t id, sereno_text *out,
                       sereno_error *err) {
-    if (id < 0 || id >= t->size) {
-        return err_set(err, SERENO_ERR_INVALID, "token %d is not in the vocabulary of %d", id, t->size);
+    int32_t n_vocab = sereno_tokenizer_size(t);
+    if (id < 0 || id >= n_vocab) {
+        return err_set(err, SERENO_ERR_INVALID, "token %d is not in the vocabulary of %d", id, n_vocab);
     }
-    if (!s->special && t->kind[id] == SERENO_TOKEN_CONTROL) return SERENO_OK;
+    if (!s->special && sereno_token_kind_of(t, id) == SERENO_TOKEN_CONTROL) return SERENO_OK;
     size_t size;
     const char *bytes = sereno_token_bytes(t, id, &size);
     int status = SERENO_OK;

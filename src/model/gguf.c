@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "errors.h"
+#include "input_file.h"
 
 enum {
     DEFAULT_ALIGNMENT = 32,
@@ -299,6 +300,7 @@ static int parse(reader *r, gguf **out) {
     gguf *g = calloc(1, sizeof *g);
     if (!g) return err_no_memory(r->err, "the GGUF index", sizeof *g);
     g->name = r->file;
+    g->size = r->size;
     int status = take_all(r, g);
     if (status) gguf_close(&g);
     *out = g;
@@ -313,10 +315,9 @@ int gguf_parse(const char *name, const uint8_t *data, size_t size, gguf **out, s
 }
 
 /* Only the header tells how long it is, so it is begun again with twice the bytes until they are enough. */
-int gguf_read(const sereno_file *file, gguf **out, sereno_error *err) {
+static int read_header(const input_file *file, gguf **out, sereno_error *err) {
     uint8_t *header = NULL;
     int status = SERENO_OK;
-    *out = NULL;
     for (reader r = {.wanted = HEADER_BYTES}; r.wanted > 0 && status != SERENO_ERR_FORMAT;) {
         size_t size = r.wanted > 2 * r.present ? r.wanted : 2 * r.present;
         r = (reader){.file = file->path, .size = file->size, .err = err};
@@ -324,15 +325,27 @@ int gguf_read(const sereno_file *file, gguf **out, sereno_error *err) {
         free(header);
         r.data = header = malloc(r.present + 1);
         if (!header) return err_no_memory(err, "a GGUF header", r.present);
-        status = sereno_file_read(file, 0, header, r.present, err);
+        status = input_file_read(file, 0, header, r.present, err);
         if (!status) status = parse(&r, out);
     }
     if (status) {
         free(header);
         return status;
     }
-    (*out)->file = file;
     (*out)->storage = header;
+    return SERENO_OK;
+}
+
+int gguf_open(const char *path, gguf **out, sereno_error *err) {
+    input_file *file;
+    *out = NULL;
+    int status = input_file_open(path, &file, err);
+    if (!status) status = read_header(file, out, err);
+    if (status) {
+        input_file_close(&file);
+        return status;
+    }
+    (*out)->file = file;
     return SERENO_OK;
 }
 
@@ -355,7 +368,7 @@ int gguf_forget_keys(gguf *g, sereno_error *err) {
 }
 
 int gguf_read_tensor(const gguf *g, const gguf_tensor *t, uint64_t at, void *out, size_t size, sereno_error *err) {
-    if (g->file) return sereno_file_read(g->file, t->offset + at, out, size, err);
+    if (g->file) return input_file_read(g->file, t->offset + at, out, size, err);
     memcpy(out, g->data + t->offset + at, size);
     return SERENO_OK;
 }
@@ -365,6 +378,7 @@ void gguf_close(gguf **g) {
         free((*g)->kv);
         free((*g)->tensors);
         free((*g)->storage);
+        input_file_close(&(*g)->file);
         free(*g);
     }
     *g = NULL;

@@ -16,7 +16,6 @@
 #include <stdint.h>
 
 #include "sereno/error.h"
-#include "sereno/file.h"
 #include "tensor_type.h"
 
 typedef enum gguf_type {
@@ -63,21 +62,22 @@ typedef struct gguf_tensor {
 } gguf_tensor;
 
 typedef struct gguf {
-    const char *name; /* for messages; borrowed */
+    const char *name; /* for messages; borrowed, or the file's */
     uint32_t version;
     uint32_t alignment; /* of tensor data, a power of two */
     size_t n_kv;
     gguf_kv *kv; /* in file order */
     size_t n_tensors;
     gguf_tensor *tensors; /* in file order */
-    /* Where tensors are read from, borrowed: one of the two. */
-    const sereno_file *file;
-    const uint8_t *data;
-    void *storage; /* of what keys and names point to, where it is ours */
+    size_t size;          /* bytes of the whole file */
+    /* Where tensors are read from: one of the two. */
+    struct input_file *file; /* ours */
+    const uint8_t *data;     /* borrowed */
+    void *storage;           /* of what keys and names point to, where it is ours */
 } gguf;
 
-/* Reads a file's keys and tensor descriptions. On failure *out is NULL. Borrows the file. */
-int gguf_read(const sereno_file *file, gguf **out, sereno_error *err);
+/* Opens a file and reads its keys and tensor descriptions. On failure *out is NULL. */
+int gguf_open(const char *path, gguf **out, sereno_error *err);
 
 /* The same of size bytes in memory, all of a file; name is what messages call them. Borrows data and name. */
 int gguf_parse(const char *name, const uint8_t *data, size_t size, gguf **out, sereno_error *err);
@@ -85,10 +85,10 @@ int gguf_parse(const char *name, const uint8_t *data, size_t size, gguf **out, s
 /* Forgets the keys, and with them most of the memory; tensors keep their names. SERENO_ERR_NO_MEMORY: it has them. */
 int gguf_forget_keys(gguf *g, sereno_error *err);
 
-/* Reads size bytes of a tensor's data from byte `at` of it, all of them inside. SERENO_ERR_IO as sereno_file_read. */
+/* Reads size bytes of a tensor's data from byte `at` of it, all of them inside. SERENO_ERR_IO as input_file_read. */
 int gguf_read_tensor(const gguf *g, const gguf_tensor *t, uint64_t at, void *out, size_t size, sereno_error *err);
 
-/* Frees and nulls; NULL is fine. */
+/* Closes the file, frees and nulls; NULL is fine. */
 void gguf_close(gguf **g);
 
 /* NULL when absent. */

@@ -213,9 +213,7 @@ static void describe(sereno_model *m) {
 }
 
 static int load_all(sereno_model *m, const char *path, sereno_error *err) {
-    int status = sereno_file_open(path, &m->file, err);
-    if (status) return status;
-    status = gguf_read(m->file, &m->gguf, err);
+    int status = gguf_open(path, &m->gguf, err);
     if (status) return status;
     gguf_string name;
     status = gguf_get_string(m->gguf, "general.architecture", NULL, &name, err);
@@ -255,7 +253,6 @@ void sereno_model_close(sereno_model **model) {
     free(m->layers);
     free(m->chat_template);
     gguf_close(&m->gguf);
-    sereno_file_close(&m->file);
     free(m);
 }
 

@@ -4,7 +4,6 @@
 
 #include "arch.h"
 #include "gguf.h"
-#include "sereno/file.h"
 #include "sereno/model.h"
 
 typedef struct model_layer {
@@ -12,7 +11,6 @@ typedef struct model_layer {
 } model_layer;
 
 struct sereno_model {
-    sereno_file *file;
     gguf *gguf; /* without its keys */
     const arch *arch;
     sereno_model_info info;

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "errors.h"
-#include "tokenizer.h"
+#include "sereno/tokenizer.h"
 #include "utf8.h"
 
 /* Bytes of a token that a message shows, and the room for them where each is written as \xNN between quotes. */
@@ -70,7 +70,7 @@ static int compare_token(const sereno_tokenizer *target, const sereno_tokenizer 
         "the draft has another vocabulary than the target: token %d is %s (%s) in the target, but %s (%s) in "
         "the draft (%d and %d tokens); take a draft of the target's family",
         id, show_token(target, id, from).text, kind_name(target_kind), show_token(draft, id, from).text,
-        kind_name(draft_kind), target->size, draft->size);
+        kind_name(draft_kind), sereno_tokenizer_size(target), sereno_tokenizer_size(draft));
 }
 
 static int compare_role(const sereno_tokenizer *target, int32_t target_id, const sereno_tokenizer *draft,
@@ -79,16 +79,24 @@ static int compare_role(const sereno_tokenizer *target, int32_t target_id, const
     return err_set(err, SERENO_ERR_INVALID,
                    "the draft has another vocabulary than the target: the %s token is %s in the target, but %s in the "
                    "draft (%d and %d tokens); take a draft of the target's family",
-                   role, show_role(target, target_id).text, show_role(draft, draft_id).text, target->size, draft->size);
+                   role, show_role(target, target_id).text, show_role(draft, draft_id).text,
+                   sereno_tokenizer_size(target), sereno_tokenizer_size(draft));
 }
 
 int sereno_tokenizers_match(const sereno_tokenizer *target, const sereno_tokenizer *draft, sereno_error *err) {
-    int32_t n_common = target->size < draft->size ? target->size : draft->size;
+    int32_t n_target = sereno_tokenizer_size(target), n_draft = sereno_tokenizer_size(draft);
+    int32_t n_common = n_target < n_draft ? n_target : n_draft;
     int status = SERENO_OK;
     for (int32_t id = 0; id < n_common && !status; id++) {
         status = compare_token(target, draft, id, err);
     }
-    if (!status) status = compare_role(target, target->bos, draft, draft->bos, "beginning", err);
-    if (!status) status = compare_role(target, target->eos, draft, draft->eos, "end", err);
+    if (!status) {
+        int32_t target_bos = sereno_tokenizer_bos(target), draft_bos = sereno_tokenizer_bos(draft);
+        status = compare_role(target, target_bos, draft, draft_bos, "beginning", err);
+    }
+    if (!status) {
+        int32_t target_eos = sereno_tokenizer_eos(target), draft_eos = sereno_tokenizer_eos(draft);
+        status = compare_role(target, target_eos, draft, draft_eos, "end", err);
+    }
     return status;
 }

@@ -39,7 +39,7 @@ typedef struct failure {
 } failure;
 
 static void sleep_ns(uint64_t ns) {
-    sleep_until_ns(sereno_now_ns(sereno_clock_system()) + ns);
+    sleep_until_ns(sereno_system_now_ns() + ns);
 }
 
 static ssize_t read_again(int fd, void *out, size_t size) {

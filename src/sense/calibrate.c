@@ -306,7 +306,7 @@ static stressor_sum streamed(void *ctx) {
 /* In GB/s, while the caller sleeps. */
 static double stream_alone(memory_stressor *s) {
     stream(s, true);
-    sleep_until_ns(sereno_now_ns(sereno_clock_system()) + ALONE_NS);
+    sleep_until_ns(sereno_system_now_ns() + ALONE_NS);
     stream(s, false);
     stressor_sum sum = memory_stressor_streamed(s);
     return sum.ns > 0 ? (double)sum.bytes / (double)sum.ns : 0;
@@ -328,7 +328,7 @@ int sereno_calibrate(sereno_engine *target, sereno_engine *draft, const sereno_c
     int status = check_options(options, err);
     if (status) return status;
     calibrate_parts parts = {.clock = sereno_clock_system(),
-                             .start_ns = sereno_now_ns(sereno_clock_system()),
+                             .start_ns = sereno_system_now_ns(),
                              .stream = stream,
                              .streamed = streamed,
                              .shares_core = shares_core(target, options->stressor_cpu)};

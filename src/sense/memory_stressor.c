@@ -38,10 +38,6 @@ struct memory_stressor {
     bool gives_way;
 };
 
-static uint64_t now(void) {
-    return sereno_now_ns(sereno_clock_system());
-}
-
 /* ---- Its thread ---- */
 
 bool memory_stressor_stopped(const memory_stressor *s) {
@@ -61,8 +57,8 @@ static uint64_t read_chunk(const unsigned char *p) {
 }
 
 void memory_stressor_stream_until(memory_stressor *s, uint64_t until_ns) {
-    uint64_t begin_ns = now(), now_ns = begin_ns;
-    for (; now_ns < until_ns && !memory_stressor_stopped(s); now_ns = now()) {
+    uint64_t begin_ns = sereno_system_now_ns(), now_ns = begin_ns;
+    for (; now_ns < until_ns && !memory_stressor_stopped(s); now_ns = sereno_system_now_ns()) {
         s->read += read_chunk(s->buffer + s->at);
         s->at = (s->at + CHUNK_BYTES) % STRESSOR_BUFFER_BYTES;
         s->sum.bytes += CHUNK_BYTES;
@@ -72,7 +68,8 @@ void memory_stressor_stream_until(memory_stressor *s, uint64_t until_ns) {
 }
 
 void memory_stressor_rest_until(const memory_stressor *s, uint64_t until_ns) {
-    for (uint64_t now_ns = now(); now_ns < until_ns && !memory_stressor_stopped(s); now_ns = now()) {
+    for (uint64_t now_ns = sereno_system_now_ns(); now_ns < until_ns && !memory_stressor_stopped(s);
+         now_ns = sereno_system_now_ns()) {
         sleep_until_ns(until_ns - now_ns < SLICE_NS ? until_ns : now_ns + SLICE_NS);
     }
 }

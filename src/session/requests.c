@@ -19,14 +19,6 @@ static int make_tokens(const sereno_session *s, sereno_answer *a, bool is_first,
     return sereno_chat_turn(s->info.tokenizer, chat, is_first, s->system, r->text, r->text_size, &a->tokens, err);
 }
 
-static int copy_tokens(const int32_t *tokens, int32_t n, sereno_tokens *out, sereno_error *err) {
-    int status = SERENO_OK;
-    for (int32_t i = 0; i < n && !status; i++) {
-        status = sereno_tokens_append(out, tokens[i], err);
-    }
-    return status;
-}
-
 static int check(const sereno_session *s, const sereno_request *r, sereno_error *err) {
     int n = (r->text != NULL) + (r->messages != NULL) + (r->prompt != NULL);
     if (n != 1) return err_set(err, SERENO_ERR_INVALID, "of text, messages and prompt one must be given, not %d", n);
@@ -38,7 +30,7 @@ static int check(const sereno_session *s, const sereno_request *r, sereno_error 
 }
 
 static int take_prompt(sereno_session *s, sereno_answer *a, const sereno_request *r, sereno_error *err) {
-    if (r->prompt) return copy_tokens(r->prompt, r->n_prompt, &a->tokens, err);
+    if (r->prompt) return sereno_tokens_extend(&a->tokens, r->prompt, (size_t)r->n_prompt, err);
     if (r->messages) {
         return sereno_chat_conversation(s->info.tokenizer, &s->info.chat, s->system, r->messages, r->n_messages,
                                         &a->tokens, err);
@@ -161,7 +153,7 @@ static void take_submitted(sereno_session *s) {
 
 static void publish(sereno_session *s, bool now) {
     _Static_assert(sizeof s->stats <= sizeof(uint64_t) * PUBLISHED_WORDS_MAX, "what is published has no room");
-    uint64_t time = sereno_now_ns(sereno_clock_system());
+    uint64_t time = sereno_system_now_ns();
     if (!now && time - s->published_ns < PUBLISH_NS) return;
     s->published_ns = time;
     s->stats.running = generator_running(s->generator);
@@ -179,7 +171,7 @@ void sereno_session_read(const sereno_session *s, sereno_session_stats *out) {
 
 /* What was said becomes a part of the conversation as it was handed out: nothing of a stop string stays. */
 static int append_answer(sereno_session *s, sereno_tokens *history, const sereno_generation *g, sereno_error *err) {
-    int status = copy_tokens(g->tokens.ids, g->n_text_tokens, history, err);
+    int status = sereno_tokens_extend(history, g->tokens.ids, (size_t)g->n_text_tokens, err);
     size_t said = g->n_text_bytes, rest = g->text.size - said;
     if (!status && rest > 0) {
         status = sereno_tokenize(s->info.tokenizer, g->text.data + said, rest, false, history, err);
@@ -193,7 +185,7 @@ static int remember(sereno_session *s, conversation *c, const sereno_answer *a, 
     int status = SERENO_OK;
     if (!a->is_turn) {
         c->history.n = c->n_before = 0;
-        status = copy_tokens(a->tokens.ids, (int32_t)a->tokens.n, &c->history, err);
+        status = sereno_tokens_extend(&c->history, a->tokens.ids, a->tokens.n, err);
     }
     return status ? status : append_answer(s, &c->history, &c->out, err);
 }
@@ -276,7 +268,7 @@ static int make_prompt(sereno_session *s, conversation *c, sereno_answer *a, ser
     if (a->is_turn && a->is_first != is_first) status = make_tokens(s, a, is_first, err);
     size_t n = a->tokens.n + (a->is_turn ? c->history.n : 0);
     bool fits = n < (size_t)s->info.engine->n_ctx; /* else it is refused */
-    if (a->is_turn && fits && !status) status = copy_tokens(a->tokens.ids, (int32_t)a->tokens.n, &c->history, err);
+    if (a->is_turn && fits && !status) status = sereno_tokens_extend(&c->history, a->tokens.ids, a->tokens.n, err);
     r->prompt = a->is_turn && fits ? c->history.ids : a->tokens.ids;
     r->n_prompt = (int32_t)n;
     return status;

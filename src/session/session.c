@@ -83,9 +83,9 @@ static int keep_texts(sereno_session *s, sereno_error *err) {
     return SERENO_OK;
 }
 
-int session_open_parts(sereno_session *s, sereno_error *err) {
+static int open_parts(sereno_session *s, sereno_error *err) {
     const sereno_session_options *o = &s->options;
-    uint64_t start = sereno_now_ns(sereno_clock_system());
+    uint64_t start = sereno_system_now_ns();
     int status = keep_texts(s, err);
     if (!status) status = governed_open_logs(&s->governed, o, err);
     if (status) return status;
@@ -96,11 +96,11 @@ int session_open_parts(sereno_session *s, sereno_error *err) {
     describe(s);
     if ((status = open_generator(s, err)) != 0 || (status = open_conversations(s, err)) != 0) return status;
     status = governed_open(&s->governed, o, s->engines->target, s->draft, &s->info, err);
-    s->info.load_ms = (double)(sereno_now_ns(sereno_clock_system()) - start) / 1e6;
+    s->info.load_ms = (double)(sereno_system_now_ns() - start) / 1e6;
     return status;
 }
 
-int session_close_parts(sereno_session *s, sereno_error *err) {
+static int close_parts(sereno_session *s, sereno_error *err) {
     if (s->generator && s->conversations) session_cancel_all(s);
     generator_close(&s->generator);
     int status = governed_close(&s->governed, err);
@@ -124,7 +124,7 @@ static void *own(void *ctx) {
     const sereno_engine_options *e = &s->options.engine_options;
     bool is_class = e->sched >= SERENO_SCHED_IDLE && e->sched <= SERENO_SCHED_NORMAL; /* else opening says so */
     if (!e->keep_owner && is_class) thread_take_class(e->sched); /* loading is background work, too */
-    s->status = session_open_parts(s, &s->failure);
+    s->status = open_parts(s, &s->failure);
     bool is_open = s->status == SERENO_OK;
     atomic_store(&s->opened, 1);
     futex_wake(&s->opened);
@@ -134,13 +134,13 @@ static void *own(void *ctx) {
         if (!sereno_session_step(s)) futex_wait(&s->bell, bell, FUTEX_FOREVER);
     }
     if (!is_open) {
-        session_close_parts(s, NULL);
+        close_parts(s, NULL);
         return NULL;
     }
     while (atomic_load(&s->closing) < 2) {
         futex_wait(&s->closing, 1, FUTEX_FOREVER);
     }
-    s->status = session_close_parts(s, &s->failure);
+    s->status = close_parts(s, &s->failure);
     return NULL;
 }
 
@@ -163,9 +163,9 @@ int sereno_session_open(const sereno_session_options *options, sereno_session **
     sereno_session *s = calloc(1, sizeof *s);
     if (!s) return err_no_memory(err, "a session", sizeof *s);
     s->options = *options;
-    int status = options->on_caller ? session_open_parts(s, err) : start(s, err);
+    int status = options->on_caller ? open_parts(s, err) : start(s, err);
     if (status) {
-        if (options->on_caller) session_close_parts(s, NULL);
+        if (options->on_caller) close_parts(s, NULL);
         free(s);
         return status;
     }
@@ -186,7 +186,7 @@ int sereno_session_close(sereno_session **session, sereno_error *err) {
         pthread_join(s->thread, NULL);
         status = s->status ? err_set(err, s->status, "%s", s->failure.message) : SERENO_OK;
     } else {
-        status = session_close_parts(s, err);
+        status = close_parts(s, err);
     }
     free(s);
     return status;

@@ -55,10 +55,6 @@ struct sereno_session {
     sereno_error failure;
 };
 
-/* Opens what is the owner's; closes it, half opened too. */
-int session_open_parts(sereno_session *s, sereno_error *err);
-int session_close_parts(sereno_session *s, sereno_error *err);
-
 /* Ends everything that is under way or waits. */
 void session_cancel_all(sereno_session *s);
 

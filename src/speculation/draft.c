@@ -16,21 +16,13 @@ void draft_close(draft *d) {
     *d = (draft){0};
 }
 
-static int hold(draft *d, const int32_t *tokens, int32_t n, sereno_error *err) {
-    int status = SERENO_OK;
-    for (int32_t i = 0; i < n && !status; i++) {
-        status = sereno_tokens_append(&d->held, tokens[i], err);
-    }
-    return status;
-}
-
 int draft_follow(draft *d, const int32_t *path, int32_t n, int32_t n_committed, int32_t *behind, sereno_error *err) {
     sereno_engine *e = d->engine;
     int status = SERENO_OK;
     if (e->ops->info(e)->is_self_draft && e->ops->length(e, d->sequence) == n_committed) {
         /* It holds what the target holds, and nothing of its own. */
         d->held.n = 0;
-        status = hold(d, path, n_committed, err);
+        status = sereno_tokens_extend(&d->held, path, (size_t)n_committed, err);
     }
     int32_t common = 0;
     while (common < n - 1 && common < (int32_t)d->held.n && d->held.ids[common] == path[common]) common++;
@@ -67,7 +59,7 @@ int draft_compute(draft *d, const int32_t *path, int32_t n, sereno_observer obse
         sereno_pass pass = {SERENO_PLAN_DRAFT, inputs, batch, observer, observer_ctx, sample_cpu};
         status = e->ops->pass(e, &pass, err);
         if (!status) status = e->ops->commit(e, d->sequence, chain, batch, err);
-        if (!status) status = hold(d, path + at, batch, err);
+        if (!status) status = sereno_tokens_extend(&d->held, path + at, (size_t)batch, err);
         *last = batch - 1;
     }
     return status;

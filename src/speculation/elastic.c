@@ -48,7 +48,8 @@ void elastic_forget(elastic *el) {
     planner_init(&el->planner, el->engine, el->options.draft);
 }
 
-uint64_t elastic_now_ns(const elastic *el) {
+/* By the request's clock, less what its passes slept. */
+static uint64_t now_ns(const elastic *el) {
     return sereno_now_ns(el->clock) - el->slept_ns;
 }
 
@@ -149,14 +150,6 @@ int elastic_run(elastic *el, elastic_sequence *s, sereno_plan_kind plan, const i
 
 /* ---- Propose ---- */
 
-static int append_tokens(sereno_tokens *to, const int32_t *tokens, int32_t n, sereno_error *err) {
-    int status = SERENO_OK;
-    for (int32_t i = 0; i < n && !status; i++) {
-        status = sereno_tokens_append(to, tokens[i], err);
-    }
-    return status;
-}
-
 /* Whether a token may be a candidate: an end token ends the text whoever proposed it, and verifies nothing. */
 static bool may_propose(const elastic *el, int32_t token) {
     return token < el->engine->ops->info(el->engine)->n_vocab && !sereno_token_is_end(el->tokenizer, token);
@@ -184,7 +177,7 @@ static bool add_choices(elastic *el, elastic_sequence *s, sereno_choice *choices
 
 /* One more token from the draft; *more: it gave one. */
 static int draft_one(elastic *el, elastic_sequence *s, int32_t behind, bool *more, sereno_error *err) {
-    uint64_t start = elastic_now_ns(el);
+    uint64_t start = now_ns(el);
     int32_t input, n_path = (int32_t)el->path.n;
     sereno_error failure = {0};
     int status = draft_compute(&s->draft, el->path.ids, n_path, observe, el, samples_cpu(el), &input, &failure);
@@ -197,15 +190,15 @@ static int draft_one(elastic *el, elastic_sequence *s, int32_t behind, bool *mor
             sereno_sample_ranked(s->sampler, e->ops->logits(e, input), n_path, el->draft_candidates, choices, CHOICES);
         *more = add_choices(el, s, choices, n);
         if (*more) status = sereno_tokens_append(&el->path, s->tree.list[s->chain[s->n_chain - 1]].token, err);
-        planner_saw_pass(&el->planner, &el->planner.draft, behind, n_path, (double)(elastic_now_ns(el) - start) / 1e3);
+        planner_saw_pass(&el->planner, &el->planner.draft, behind, n_path, (double)(now_ns(el) - start) / 1e3);
     } else if (status == SERENO_ERR_ABANDONED) {
         if (!is_cancelled(el)) s->stats.drafted_abandoned++;
-        planner_saw_abandoned(&el->planner, (double)(elastic_now_ns(el) - start) / 1e3);
+        planner_saw_abandoned(&el->planner, (double)(now_ns(el) - start) / 1e3);
         status = SERENO_OK;
     } else {
         err_set(err, status, "%s", failure.message);
     }
-    s->stats.draft_ns += elastic_now_ns(el) - start;
+    s->stats.draft_ns += now_ns(el) - start;
     if (!status) elastic_tell(el, (sereno_event){.kind = SERENO_EVENT_DRAFT_TOKEN, .tokens = computed});
     return status;
 }
@@ -241,7 +234,7 @@ static int draft_chain(elastic *el, elastic_sequence *s, int32_t n_roots, sereno
     state.depth_max = s->remaining - 1 < SERENO_DRAFT_MAX ? s->remaining - 1 : SERENO_DRAFT_MAX;
     if (more) ngram_reach(el, s, state.ngram_p);
     el->path.n = 0;
-    int status = more ? append_tokens(&el->path, s->tokens.ids, (int32_t)s->tokens.n, err) : SERENO_OK;
+    int status = more ? sereno_tokens_extend(&el->path, s->tokens.ids, s->tokens.n, err) : SERENO_OK;
     while (more && !status && draft_has_room(&s->draft, (int32_t)el->path.n)) {
         state.drafted = s->n_chain;
         if (s->n_chain > 0) state.p[s->n_chain - 1] = s->tree.list[s->chain[s->n_chain - 1]].p;
@@ -364,10 +357,10 @@ static int verify(elastic *el, elastic_sequence *const *set, int32_t n, int32_t 
     el->bounds = bounds_now(el);
     int32_t n_picks = pick_candidates(el, set, n, picks);
     int32_t n_inputs = place_inputs(el, set, n, picks, n_picks, inputs);
-    uint64_t start = elastic_now_ns(el);
+    uint64_t start = now_ns(el);
     int status = run_target(el, SERENO_PLAN_VERIFY, inputs, n_inputs, err);
     if (status) return status;
-    uint64_t ns = elastic_now_ns(el) - start;
+    uint64_t ns = now_ns(el) - start;
     planner_saw_pass(&el->planner, &el->planner.target, n_inputs, context, (double)ns / 1e3);
     int32_t index = planner_batch_index(n_inputs);
     for (int32_t i = 0; i < n; i++) {

@@ -102,7 +102,4 @@ int elastic_step(elastic *el, elastic_sequence *const *set, int32_t n, sereno_er
 /* Tells who governs of an event (kind and numbers; the time is added), and takes the decision. */
 void elastic_tell(elastic *el, sereno_event event);
 
-/* Time by the request's clock, less what its passes slept. */
-uint64_t elastic_now_ns(const elastic *el);
-
 #endif

@@ -154,10 +154,8 @@ static int reuse_prefix(generator *g, generating *s, sereno_error *err) {
     }
     int status = e->ops->truncate(e, id, n, err);
     s->sequence.tokens.n = (size_t)n;
-    for (int32_t i = n; i < r->n_prompt && !status; i++) {
-        status = sereno_tokens_append(&s->sequence.tokens, r->prompt[i], err);
-    }
-    return status;
+    if (status) return status;
+    return sereno_tokens_extend(&s->sequence.tokens, r->prompt + n, (size_t)(r->n_prompt - n), err);
 }
 
 /* Some more of what another sequence holds, which may have lost it meanwhile. */

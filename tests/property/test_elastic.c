@@ -184,9 +184,7 @@ static void join(text *t, elastic *el, const fixture *f, int32_t id, rng *r, ser
     s->remaining = t->answer_max;
     s->on_token = on_token;
     s->ctx = t;
-    for (int32_t i = 0; i < t->n_prompt; i++) {
-        assert_ok(sereno_tokens_append(&s->tokens, t->prompt[i], err));
-    }
+    assert_ok(sereno_tokens_extend(&s->tokens, t->prompt, (size_t)t->n_prompt, err));
     assert_ok(f->engine->ops->truncate(f->engine, id, 0, err));
     if (f->draft) assert_ok(draft_open(&s->draft, f->draft, id, err));
     if (el->options.ngrams) {

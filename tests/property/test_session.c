@@ -121,16 +121,12 @@ static void make_history(const reference *f, const asked *a, sereno_tokens *hist
     } else if (a->kind == ASK_MESSAGES) {
         assert_ok(sereno_chat_conversation(t, chat, NULL, &a->message, 1, history, err));
     }
-    for (int32_t i = 0; i < a->n_prompt; i++) {
-        assert_ok(sereno_tokens_append(history, a->prompt[i], err));
-    }
+    assert_ok(sereno_tokens_extend(history, a->prompt, (size_t)a->n_prompt, err));
 }
 
 static void append_said(const reference *f, const sereno_generation *g, sereno_tokens *history) {
     const sereno_tokenizer *t = sereno_model_tokenizer(f->model);
-    for (int32_t i = 0; i < g->n_text_tokens; i++) {
-        assert_ok(sereno_tokens_append(history, g->tokens.ids[i], err));
-    }
+    assert_ok(sereno_tokens_extend(history, g->tokens.ids, (size_t)g->n_text_tokens, err));
     size_t rest = g->text.size - g->n_text_bytes;
     if (rest > 0) assert_ok(sereno_tokenize(t, g->text.data + g->n_text_bytes, rest, false, history, err));
     if (f->chats) assert_ok(sereno_chat_end_answer(t, history, err));
@@ -163,9 +159,7 @@ static void check_sequence(const reference *f, asked *list, int n, int64_t *n_to
         sereno_generation plain;
         generator *alone;
         sereno_tokens before = {0};
-        for (size_t k = 0; k < history.n; k++) {
-            assert_ok(sereno_tokens_append(&before, history.ids[k], err));
-        }
+        assert_ok(sereno_tokens_extend(&before, history.ids, history.n, err));
         make_history(f, a, &history);
         sereno_request request = a->request;
         request.sequence = 0;

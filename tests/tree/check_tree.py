@@ -19,7 +19,7 @@ from pathlib import Path
 ALLOWED = {
     "base": set(),
     "platform": {"base"},
-    "model": {"base"},
+    "model": {"base", "platform"},
     "compute": {"base", "platform"},
     "engine": {"base", "model", "compute"},
     "govern": {"base"},

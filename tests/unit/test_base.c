@@ -10,6 +10,7 @@
 #include "philox.h"
 #include "rng.h"
 #include "samples.h"
+#include "sereno/text.h"
 #include "support.h"
 #include "tensor_type.h"
 #include "utf8.h"
@@ -254,6 +255,28 @@ static void test_cancel_flag(void **state) {
     assert_false(sereno_cancel_request(&cancel));
 }
 
+/* Lists of any length come one behind the other; one that no memory holds leaves what was there. */
+static void test_tokens_extend(void **state) {
+    (void)state;
+    enum { LISTS = 200 };
+    int32_t list[LISTS];
+    sereno_tokens tokens = {0};
+    assert_ok(sereno_tokens_extend(&tokens, NULL, 0, err));
+    for (int32_t n = 0; n < LISTS; n++) {
+        list[n] = n;
+        assert_ok(sereno_tokens_extend(&tokens, list, (size_t)n, err));
+        assert_ok(sereno_tokens_append(&tokens, -n, err));
+        assert_int_equal(sereno_tokens_extend(&tokens, list, SIZE_MAX / 4, NULL), SERENO_ERR_NO_MEMORY);
+    }
+    const int32_t *at = tokens.ids;
+    for (int32_t n = 0; n < LISTS; n++) {
+        for (int32_t i = 0; i < n; i++) assert_int_equal(*at++, i);
+        assert_int_equal(*at++, -n);
+    }
+    assert_ptr_equal(at, tokens.ids + tokens.n);
+    sereno_tokens_free(&tokens);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_errors_wrap),
@@ -268,6 +291,7 @@ int main(void) {
         cmocka_unit_test(test_tensor_types),
         cmocka_unit_test(test_status_names),
         cmocka_unit_test(test_ini_forms),
+        cmocka_unit_test(test_tokens_extend),
         cmocka_unit_test(test_cancel_flag),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -286,7 +286,6 @@ static void test_files(void **state) {
     uint8_t *data = read_whole(random_model_path("tiny", "q6_k"), &size);
     const char *path = temporary_path("convert.gguf");
     memory_file *memory = open_memory(), *cut = open_memory();
-    sereno_file *file;
     gguf *in_memory, *on_disk;
     conversion c;
     sereno_error error = {0};
@@ -294,8 +293,7 @@ static void test_files(void **state) {
     assert_true(out && fwrite(data, 1, size, out) == size && fclose(out) == 0);
     assert_ok(gguf_parse("tiny.gguf", data, size, &in_memory, err));
     memory_file *from_memory = convert(in_memory, TENSOR_Q8_0, &c);
-    assert_ok(sereno_file_open(path, &file, err));
-    assert_ok(gguf_read(file, &on_disk, err));
+    assert_ok(gguf_open(path, &on_disk, err));
     assert_ok(conversion_plan(on_disk, TENSOR_Q8_0, &c, err));
     assert_ok(conversion_write(&c, memory->stream, "out.gguf", NULL, NULL, err));
     fclose(memory->stream);
@@ -310,7 +308,6 @@ static void test_files(void **state) {
     fclose(cut->stream);
     gguf_close(&on_disk);
     gguf_close(&in_memory);
-    sereno_file_close(&file);
     remove(path);
     close_memory(from_memory);
     close_memory(memory);

@@ -20,7 +20,7 @@ static const uint64_t ms = 1000000, period_ns = 5000000;
 /* ---- The foreground ---- */
 
 static void until(uint64_t time_ns) {
-    while (sereno_now_ns(sereno_clock_system()) < time_ns) sleep_until_ns(time_ns);
+    while (sereno_system_now_ns() < time_ns) sleep_until_ns(time_ns);
 }
 
 static volatile sig_atomic_t told;
@@ -54,7 +54,7 @@ static int foreground(const char *mode) {
     signal(SIGTERM, on_term);
     setvbuf(stdout, NULL, _IOLBF, 0);
     printf("{\"schema_version\": 1, \"profile\": \"fake\", \"fps\": 200, \"period_ns\": %d}\n", (int)period_ns);
-    uint64_t origin_ns = sereno_now_ns(sereno_clock_system());
+    uint64_t origin_ns = sereno_system_now_ns();
     for (uint64_t k = 0; !told; k++) {
         char line[FRAME_LINE_MAX];
         frame_record r = frame_of(k, origin_ns);

@@ -60,8 +60,8 @@ static void begin(loop *l, int32_t id, rng *r, int32_t max_tokens) {
     int32_t prompt[PROMPT];
     for (int32_t i = 0; i < PROMPT; i++) {
         prompt[i] = scripted_word(r);
-        assert_ok(sereno_tokens_append(&s->tokens, prompt[i], err));
     }
+    assert_ok(sereno_tokens_extend(&s->tokens, prompt, PROMPT, err));
     if (l->el.options.draft) assert_ok(draft_open(&s->draft, &l->draft.base, id, err));
     if (l->el.options.ngrams) assert_ok(ngram_open(&l->el.options.ngram, &s->ngrams, err));
     assert_ok(elastic_run(&l->el, s, SERENO_PLAN_PREFILL, prompt, PROMPT, true, err));

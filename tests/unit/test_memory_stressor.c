@@ -8,10 +8,6 @@
 
 enum { MS = 1000000 };
 
-static uint64_t now(void) {
-    return sereno_now_ns(sereno_clock_system());
-}
-
 static memory_stressor *open_stressor(void) {
     memory_stressor *s;
     assert_ok(memory_stressor_open(-1, &s, err));
@@ -31,9 +27,9 @@ static void carry_out(void *ctx, memory_stressor *s) {
     p->returned = false;
     p->runs++;
     memory_stressor_buffer(s, &p->at[0]);
-    memory_stressor_stream_until(s, p->stream_ns == UINT64_MAX ? UINT64_MAX : now() + p->stream_ns);
+    memory_stressor_stream_until(s, p->stream_ns == UINT64_MAX ? UINT64_MAX : sereno_system_now_ns() + p->stream_ns);
     memory_stressor_buffer(s, &p->at[1]);
-    memory_stressor_rest_until(s, p->rest_ns == UINT64_MAX ? UINT64_MAX : now() + p->rest_ns);
+    memory_stressor_rest_until(s, p->rest_ns == UINT64_MAX ? UINT64_MAX : sereno_system_now_ns() + p->rest_ns);
     p->returned = true;
 }
 
@@ -43,12 +39,12 @@ static void test_streams_until_it_is_stopped(void **state) {
     assert_int_equal(memory_stressor_streamed(s).bytes, 0); /* it rests */
     uint64_t bytes = 0, ns = 0;
     for (int round = 0; round < 3 || bytes == 0; round++) { /* where there is no core it needs more of them */
-        uint64_t begin_ns = now();
+        uint64_t begin_ns = sereno_system_now_ns();
         memory_stressor_start(s, NULL, NULL);
-        while (now() < begin_ns + 5 * MS) continue;
+        while (sereno_system_now_ns() < begin_ns + 5 * MS) continue;
         memory_stressor_stop(s);
         stressor_sum sum = memory_stressor_streamed(s);
-        assert_true(sum.ns >= ns && sum.ns - ns <= now() - begin_ns);
+        assert_true(sum.ns >= ns && sum.ns - ns <= sereno_system_now_ns() - begin_ns);
         assert_true(sum.bytes >= bytes);
         bytes = sum.bytes, ns = sum.ns;
     }
@@ -63,14 +59,14 @@ static void test_schedules(void **state) {
     plan p = {.stream_ns = 2 * MS, .rest_ns = 2 * MS};
     for (int round = 1; round <= 50; round++) {
         stressor_sum before = memory_stressor_streamed(s);
-        uint64_t begin_ns = now();
+        uint64_t begin_ns = sereno_system_now_ns();
         memory_stressor_start(s, carry_out, &p);
         memory_stressor_finish(s);
         assert_true(p.returned && p.runs == round);
         stressor_sum after = memory_stressor_streamed(s);
         size_t read = (size_t)((after.bytes - before.bytes) % STRESSOR_BUFFER_BYTES);
         assert_int_equal((p.at[0] + read) % STRESSOR_BUFFER_BYTES, p.at[1]);
-        assert_true(after.ns - before.ns + p.rest_ns <= now() - begin_ns); /* rests do not count */
+        assert_true(after.ns - before.ns + p.rest_ns <= sereno_system_now_ns() - begin_ns); /* rests do not count */
         p.stream_ns = round % 2 ? 0 : 2 * MS;
         if (round % 2) {
             memory_stressor_start(s, carry_out, &p);

@@ -72,7 +72,7 @@ typedef struct listener {
 
 static void on_token(void *ctx, uint64_t now_ns) {
     listener *l = ctx;
-    assert_true(now_ns >= l->last_ns && now_ns <= sereno_now_ns(sereno_clock_system()));
+    assert_true(now_ns >= l->last_ns && now_ns <= sereno_system_now_ns());
     l->last_ns = now_ns;
     if (++l->n == l->cancel_at) atomic_store(&l->cancel, true);
 }
@@ -85,10 +85,6 @@ static peer_request request_to(listener *l) {
                           .cancel = &l->cancel,
                           .on_token = on_token,
                           .ctx = l};
-}
-
-static uint64_t now(void) {
-    return sereno_now_ns(sereno_clock_system());
 }
 
 /* Asks a server of the mode, once, and expects a whole answer. */
@@ -207,9 +203,9 @@ static void test_silence(void **state) {
         peer_client *peer = open_peer(state, cases[i].mode);
         peer_request request = request_to(&l);
         request.silent_ns = SILENT_NS;
-        uint64_t start_ns = now();
+        uint64_t start_ns = sereno_system_now_ns();
         assert_failure(peer, &request, &(failure){cases[i].mode, SERENO_ERR_IO, -1, "silent for 0.08 s, after "});
-        assert_true(now() - start_ns >= 2 * SILENT_NS);
+        assert_true(sereno_system_now_ns() - start_ns >= 2 * SILENT_NS);
         assert_in_range(l.n, 0, 2 * cases[i].pieces_max); /* of two requests */
         peer_close(&peer);
     }
@@ -242,18 +238,18 @@ static void test_until(void **state) {
     listener l = {0};
     peer_client *peer = open_peer(state, "endless");
     peer_request request = request_to(&l);
-    uint64_t start_ns = now();
+    uint64_t start_ns = sereno_system_now_ns();
     request.until_ns = start_ns + SILENT_NS;
     peer_answer answer;
     assert_ok(peer_complete(peer, &request, &answer, err));
     assert_true(answer.cut_off);
     assert_int_equal(answer.pieces, l.n);
-    assert_true(now() >= request.until_ns && l.last_ns < request.until_ns);
+    assert_true(sereno_system_now_ns() >= request.until_ns && l.last_ns < request.until_ns);
     l.n = 0;
     assert_cut_off(peer, &request, 0); /* it is over */
     peer_close(&peer);
     peer = open_peer(state, "hang");
-    request.until_ns = now() + SILENT_NS;
+    request.until_ns = sereno_system_now_ns() + SILENT_NS;
     request.cancel = NULL;
     request.silent_ns = 0;
     assert_cut_off(peer, &request, 0);

@@ -191,10 +191,6 @@ static void test_recovery_is_cut_off(void **state) {
 
 /* ---- The foreground ---- */
 
-static uint64_t now(void) {
-    return sereno_now_ns(sereno_clock_system());
-}
-
 static void test_bursts(void **state) {
     (void)state;
     memory_stressor *s;
@@ -202,10 +198,10 @@ static void test_bursts(void **state) {
     memory_stressor_stop(s);
     for (int round = 0; round < 2; round++) {
         bursts b;
-        uint64_t begin = now(), until = begin + 40 * MS;
+        uint64_t begin = sereno_system_now_ns(), until = begin + 40 * MS;
         assert_ok(bursts_begin(&b, s, MS, until, NULL, err));
         memory_stressor_finish(s);
-        assert_true(now() >= until && b.n <= 20);
+        assert_true(sereno_system_now_ns() >= until && b.n <= 20);
         uint64_t before = begin;
         for (size_t i = 0; i < b.n; i++) {
             assert_true(b.list[i].on_ns >= before + MS && b.list[i].on_ns < until);
@@ -224,19 +220,19 @@ static void test_bursts_end_at_once(void **state) {
     memory_stressor *s;
     bursts b;
     assert_ok(memory_stressor_open(-1, &s, err));
-    uint64_t begin = now();
+    uint64_t begin = sereno_system_now_ns();
     assert_ok(bursts_begin(&b, s, 600 * SECOND, UINT64_MAX, NULL, err));
     memory_stressor_stop(s);
     assert_int_equal(b.n, 0);
     bursts_free(&b);
     sereno_frame_hint *hint;
     assert_ok(frame_hint_open_private(&hint, err));
-    assert_ok(bursts_begin(&b, s, SECOND, now() + 60 * SECOND, hint, err));
-    while (!sereno_frame_read(hint, now()).in_frame) continue;
+    assert_ok(bursts_begin(&b, s, SECOND, sereno_system_now_ns() + 60 * SECOND, hint, err));
+    while (!sereno_frame_read(hint, sereno_system_now_ns()).in_frame) continue;
     memory_stressor_stop(s);
     assert_int_equal(b.n, 1);
-    assert_false(sereno_frame_read(hint, now()).in_frame);
-    assert_true(now() - begin < 30 * SECOND);
+    assert_false(sereno_frame_read(hint, sereno_system_now_ns()).in_frame);
+    assert_true(sereno_system_now_ns() - begin < 30 * SECOND);
     bursts_free(&b);
     sereno_frame_hint_close(&hint);
     memory_stressor_close(&s);

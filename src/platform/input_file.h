@@ -5,34 +5,30 @@
  * misses something, where a mapping would raise SIGBUS.
  * Thread: an open file is immutable and may be read from any thread.
  */
-#ifndef SERENO_FILE_H
-#define SERENO_FILE_H
+#ifndef PLATFORM_INPUT_FILE_H
+#define PLATFORM_INPUT_FILE_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "sereno/error.h"
 
-SERENO_BEGIN
-
-typedef struct sereno_file {
+typedef struct input_file {
     size_t size; /* bytes, when it was opened */
     char *path;  /* as given, for messages */
     int fd;
-} sereno_file;
+} input_file;
 
 /*
  * Opens path. Directories, FIFOs, devices and sockets are refused by name (SERENO_ERR_IO) without
  * blocking. On failure *out is NULL.
  */
-SERENO_API int sereno_file_open(const char *path, sereno_file **out, sereno_error *err);
+int input_file_open(const char *path, input_file **out, sereno_error *err);
 
 /* Reads size bytes at offset, or says why not all of them (SERENO_ERR_IO): `out` then holds nothing of use. */
-SERENO_API int sereno_file_read(const sereno_file *file, uint64_t offset, void *out, size_t size, sereno_error *err);
+int input_file_read(const input_file *file, uint64_t offset, void *out, size_t size, sereno_error *err);
 
 /* Closes and sets *file to NULL. NULL and half-built files are fine. */
-SERENO_API void sereno_file_close(sereno_file **file);
-
-SERENO_END
+void input_file_close(input_file **file);
 
 #endif

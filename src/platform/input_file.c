@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "sereno/file.h"
+#include "input_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,11 +20,11 @@ static const char *kind_name(mode_t mode) {
     return "something else";
 }
 
-int sereno_file_open(const char *path, sereno_file **out, sereno_error *err) {
+int input_file_open(const char *path, input_file **out, sereno_error *err) {
     *out = NULL;
     int status = SERENO_ERR_IO;
     struct stat info;
-    sereno_file *file = calloc(1, sizeof *file);
+    input_file *file = calloc(1, sizeof *file);
     if (!file) return err_no_memory(err, "a file handle", sizeof *file);
     /* O_NONBLOCK: opening a FIFO must not wait for its writer. */
     file->fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
@@ -48,11 +48,11 @@ int sereno_file_open(const char *path, sereno_file **out, sereno_error *err) {
     *out = file;
     return SERENO_OK;
 fail:
-    sereno_file_close(&file);
+    input_file_close(&file);
     return status;
 }
 
-int sereno_file_read(const sereno_file *file, uint64_t offset, void *out, size_t size, sereno_error *err) {
+int input_file_read(const input_file *file, uint64_t offset, void *out, size_t size, sereno_error *err) {
     for (size_t n = 0; n < size;) {
         ssize_t got = pread(file->fd, (char *)out + n, size - n, (off_t)(offset + n));
         if (got > 0) {
@@ -69,8 +69,8 @@ int sereno_file_read(const sereno_file *file, uint64_t offset, void *out, size_t
     return SERENO_OK;
 }
 
-void sereno_file_close(sereno_file **file) {
-    sereno_file *f = *file;
+void input_file_close(input_file **file) {
+    input_file *f = *file;
     *file = NULL;
     if (!f) return;
     if (f->fd >= 0) close(f->fd);
