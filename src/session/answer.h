@@ -1,7 +1,6 @@
 /*
- * A submitted request and its answer. The owner thread writes the answer while one reader, the thread that submitted
- * it, reads it, without a lock. The reader's thread allocates the arrays beforehand, at the largest size they can
- * reach.
+ * A submitted request and its answer. The owner thread writes the answer while another thread, one at a time, reads it,
+ * without a lock. The submitting thread allocates the arrays beforehand, as large as they can become.
  */
 #ifndef SESSION_ANSWER_H
 #define SESSION_ANSWER_H
