@@ -84,7 +84,7 @@ typedef struct gguf {
 } gguf;
 
 /* Opens a file and reads its keys and tensor descriptions. On failure *out is NULL. SERENO_ERR_IO; SERENO_ERR_FORMAT;
- * SERENO_ERR_UNSUPPORTED: the version; SERENO_ERR_NO_MEMORY. */
+ * SERENO_ERR_UNSUPPORTED: the version or a tensor type; SERENO_ERR_NO_MEMORY. */
 int gguf_open(const char *path, gguf **out, sereno_error *err);
 
 /* The same for `size` bytes in memory that are a whole file; messages call it `name`. Borrows data and name. */
