@@ -28,14 +28,14 @@ static const gguf_tensor *tensor_at(const sereno_model *model, int32_t i) {
     return weights_source(model, i / WEIGHT_MATRICES, (weight_matrix)(i % WEIGHT_MATRICES));
 }
 
-/* What a matrix becomes; its own type: it stays as it is. */
+/* The type that a matrix becomes; its own type: it is not converted. */
 static tensor_type type_for(sereno_self_draft kind, const gguf_tensor *t) {
     if (kind == SERENO_SELF_LAYERS) return t->type;
     if (t->dims[0] % QUANT_BLOCK != 0) return TENSOR_F16;
     return kind == SERENO_SELF_INT4 ? TENSOR_Q4_0 : TENSOR_Q8_0;
 }
 
-/* Room of a member of the team: a row as numbers, and a tile's rows as they would stand in a file. */
+/* Memory of a member of the team: a row as floats, and a tile's rows in the file's form. */
 typedef struct room {
     float *row;
     uint8_t *rows;
@@ -44,11 +44,11 @@ typedef struct room {
 /* One matrix being made by the team; a claim is a run of tiles. */
 typedef struct making {
     const packed_matrix *to, *from;
-    const gguf_tensor *tensor; /* that both are */
+    const gguf_tensor *tensor; /* the tensor of both */
     tensor_type type;
     int32_t chunk;
     room rooms[TEAM_MAX];
-    _Atomic int64_t refused; /* place of a weight that the type cannot hold, row by row; -1: none */
+    _Atomic int64_t refused; /* index of a weight that the type cannot hold; -1: none */
 } making;
 
 static int32_t write_row(tensor_type type, const float *row, int32_t columns, uint8_t *out) {
@@ -86,7 +86,7 @@ static int make_matrix(making *m, team *team, sereno_error *err) {
                    (int)(m->refused % m->to->columns), m->refused / m->to->columns);
 }
 
-/* Describes every matrix, and gives room to those that are made. */
+/* Describes every matrix, and allocates those that are converted. */
 static int allocate(weights *w, const weights *of, const sereno_model *model, sereno_self_draft kind,
                     int32_t *columns_max, sereno_error *err) {
     size_t size = 0, layers_bytes = model->info.n_layers * sizeof *w->layers;
@@ -153,7 +153,7 @@ int draft_weights_open(weights *w, const weights *of, const sereno_model *model,
     int32_t columns_max = 0;
     making m = {.chunk = 1};
     int status = allocate(w, of, model, kind, &columns_max, err);
-    if (status || columns_max == 0) return status; /* nothing is to be made */
+    if (status || columns_max == 0) return status; /* nothing to convert */
     uint8_t *rooms = open_rooms(&m, columns_max, team_size(team));
     if (!rooms) return err_no_memory(err, "room to make a draft's weights in", (size_t)columns_max);
     status = make_all(w, &m, of, model, kind, progress, progress_ctx, team, err);

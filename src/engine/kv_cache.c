@@ -11,7 +11,7 @@ static size_t plane_size(const kv_cache *kv) {
     return (size_t)kv->n_slots * (size_t)kv->head_dim;
 }
 
-/* Lengths and changes of all sequences, 0. */
+/* Allocates lengths and changes of all sequences, all 0. */
 static int allocate_lengths(kv_cache *kv, sereno_error *err) {
     size_t n = (size_t)kv->n_sequences;
     kv->length = calloc(n, sizeof *kv->length);
@@ -111,7 +111,7 @@ static void copy_lanes(uint16_t *to, const uint16_t *from, int32_t head_dim, int
     }
 }
 
-/* Keys of slots `first` to `end` - 1, between planes; tiles that are whole lie in one piece. */
+/* Copies keys of slots `first` to `end` - 1 between planes; whole tiles are contiguous. */
 static void copy_keys(uint16_t *to, const uint16_t *from, int32_t head_dim, int32_t first, int32_t end) {
     while (first < end) {
         int32_t lane = first % ATTEND_LANES, n = end - first;

@@ -21,8 +21,8 @@ static int place_error(int32_t i, const char *problem, sereno_error *err) {
 }
 
 /*
- * Position, slot and path of an input. Computed tokens take the slots after the committed ones, in order.
- * As long as a token and all its ancestors so come to lie at their positions, the path is contiguous.
+ * Sets position, slot and path of an input. Computed tokens take the slots after the committed ones, in order. The
+ * path is contiguous if the token and all its ancestors lie in the slot of their position.
  */
 static int place_input(native_engine *e, int32_t i, const sereno_input *in, int32_t *n_of_sequence, sereno_error *err) {
     placed_input *p = &e->inputs[i];
@@ -55,7 +55,7 @@ static int place_input(native_engine *e, int32_t i, const sereno_input *in, int3
     return SERENO_OK;
 }
 
-/* Takes note of what the target of a self-draft has done to a sequence. */
+/* Follows the target's changes of a sequence, in a self-draft. */
 static void follow(native_engine *e, int32_t sequence) {
     if (kv_follow(&e->kv, sequence)) e->pending[sequence] = false;
 }
@@ -118,7 +118,7 @@ static bool may_continue(native_engine *e, const sereno_pass *pass, sereno_bound
     }
 }
 
-/* What comes after the last keys and values of a pass serves its logits alone. */
+/* Whether a subgraph only serves logits: all after the last layer's keys and values. */
 static bool is_for_logits_only(const native_engine *e, const subgraph *s) {
     return s->kind == SERENO_SUBGRAPH_HEAD || (s->layer == e->n_layers - 1 && s->kind != SERENO_SUBGRAPH_QKV);
 }
@@ -326,7 +326,7 @@ static int32_t choose_activation_bits(const sereno_model_info *m, int32_t wanted
     return m->n_parameters < SERENO_SMALL_MODEL ? 16 : 8;
 }
 
-/* Copies the options; what concerns threads is the other engine's, if there is one. */
+/* Copies the options; with threads_of, the options about threads are the other engine's. */
 static int take_options(native_engine *e, const sereno_engine_options *from, sereno_error *err) {
     sereno_engine_options *o = &e->options;
     *o = *from;
@@ -441,7 +441,7 @@ int sereno_engine_open(const sereno_model *model, const sereno_engine_options *o
         native_close(&e->base);
         return status;
     }
-    /* Nothing fails from here on, as the class is for good. */
+    /* last, because the class cannot be taken back */
     if (!e->threads_of) team_take_class(e->team);
     e->info.sched_taken = team_has_class(e->team);
     *out = &e->base;

@@ -15,8 +15,8 @@ const char *sereno_subgraph_name(sereno_subgraph_kind kind) {
 enum { CONTEXT_MIN = 256, CONTEXT_STEP = 4, UNITS_PER_THREAD = 2 };
 
 /*
- * Share of the limit that a subgraph is expected to take: the slow ones must keep it too. Attention is timed over keys
- * that lie in caches, which those of a long context do not.
+ * A subgraph is cut to this share of the limit, so that slow ones keep it, too. Attention gets less, because it is
+ * timed over keys in caches, and the keys of a long context are not in caches.
  */
 static const double fill = 0.75, fill_attention = 0.65;
 
@@ -58,7 +58,7 @@ int plan_matrices(const weights *w, const subgraph *s, const packed_matrix *out[
     }
 }
 
-/* Time of one thread for a product at a batch: it streams or it multiplies, whichever takes longer. */
+/* Microseconds of one thread for a product at a batch: streaming or multiplying, whichever takes longer. */
 static double matrix_us(const packed_matrix *m, const kernel_rates *rates, int32_t batch) {
     double macs = (double)m->rows * m->columns * batch;
     double rate = pack_is_quantised(m->format) ? rates->quantised_macs : rates->float_macs;
@@ -97,8 +97,8 @@ static int32_t count_units(const weights *w, const sereno_model_info *model, con
 }
 
 /*
- * Queries that share a key read it once, so blocks are as large as they may be: enough of them for every slice to
- * keep all threads busy.
+ * Queries in a block share each read of a key. So blocks are as large as possible while every slice has enough blocks
+ * to keep all threads busy.
  */
 static int32_t attention_block(const sereno_model_info *model, int32_t batch, int32_t n_slices, int32_t n_threads) {
     int32_t block = ATTEND_QUERIES_MAX, wanted = n_slices * n_threads * (n_threads > 1 ? UNITS_PER_THREAD : 1);
@@ -125,14 +125,14 @@ static double operation_bytes(const weights *w, const subgraph *s) {
     return bytes;
 }
 
-/* How much more than the operation that was timed this one takes. */
+/* Expected time of an operation, relative to the timed one. */
 static double times_timed(const weights *w, const subgraph *s, int32_t context) {
     if (s->kind == SERENO_SUBGRAPH_ATTENTION) return (double)context / PLAN_TIMED_CONTEXT;
     const subgraph timed = {.kind = s->kind};
     return operation_bytes(w, s) / operation_bytes(w, &timed);
 }
 
-/* Expected time of a whole operation over the limit. */
+/* Expected time of a whole operation, in units of the limit. */
 static double limits_taken(const cutter *c, const plan *p, const subgraph *s) {
     int b = 0;
     while (plan_batches[b] < p->batch) b++;
@@ -140,7 +140,7 @@ static double limits_taken(const cutter *c, const plan *p, const subgraph *s) {
     return us / c->us_max / (s->kind == SERENO_SUBGRAPH_ATTENTION ? fill_attention : fill);
 }
 
-/* Between the batches that were timed, a line. */
+/* Interpolates linearly between the timed batches. */
 static double timed_us(const plan_timing *timing, sereno_subgraph_kind kind, int32_t n_tokens) {
     int b = 0;
     while (plan_batches[b] < n_tokens) b++;

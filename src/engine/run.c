@@ -1,4 +1,4 @@
-/* What each kind of subgraph does. Work is split over the team by rows, heads and tokens only. */
+/* Runs each kind of subgraph. The team splits work by rows, heads and tokens only. */
 #include <math.h>
 #include <string.h>
 
@@ -62,8 +62,8 @@ void scratch_close(scratch *s) {
 }
 
 /*
- * What the next subgraph will read, asked for while this one runs: `n` pieces of `bytes`, `stride` apart. Each claim
- * asks for its share.
+ * The next subgraph's data, prefetched while this one runs: `n` pieces of `bytes`, `stride` apart. Each claim
+ * prefetches its share.
  */
 typedef struct lookahead {
     const uint8_t *base;
@@ -79,9 +79,9 @@ static void ask_for_share(const lookahead *l, int32_t share, int32_t n_shares) {
 }
 
 /*
- * Splits [begin, end) into runs for the team to claim, and calls `each` for every index. Each member may claim one long
- * run, four fifths of its share; the rest is in short ones, for whoever is ahead. Claims cost, and so does asking ahead
- * for weights past the end of a run.
+ * Splits [begin, end) into runs for the team to claim, and calls `each` for every index. There is a long run for each
+ * member, four fifths of its share; short runs for fast members are the rest. Runs are few, because a claim takes
+ * time, and so do prefetches past the end of a run.
  */
 typedef struct split {
     native_engine *e;
@@ -108,7 +108,7 @@ static void claim_run(void *ctx, int32_t index, int32_t member) {
     }
 }
 
-/* For units that take long or not alike. */
+/* For units that take long, or differ in time. */
 static void for_each_unit(native_engine *e, int32_t begin, int32_t end,
                           void (*each)(native_engine *e, void *ctx, int32_t index, int32_t member), void *ctx,
                           lookahead next) {
@@ -125,7 +125,7 @@ static void for_each_unit(native_engine *e, int32_t begin, int32_t end,
     team_run(e->team, claim_run, &s, s.n_runs);
 }
 
-/* Tokens take a microsecond or so each: less than a claim may. Each member may claim its share at once. */
+/* A token takes about a microsecond, which may be less than a claim. So each member's share is one run. */
 static void for_each_token(native_engine *e, int32_t n,
                            void (*each)(native_engine *e, void *ctx, int32_t index, int32_t member), void *ctx) {
     int32_t n_threads = team_size(e->team);
@@ -157,7 +157,7 @@ static void product_tile(native_engine *e, void *ctx, int32_t tile, int32_t memb
     }
 }
 
-/* Keys and values of a layer, of the first input's sequence: as many of the first positions as may be asked for. */
+/* Keys and values of a layer in the first input's sequence: the first positions, as many as may be prefetched. */
 static lookahead kv_ahead(const native_engine *e, int32_t layer) {
     const placed_input *in = &e->inputs[0];
     size_t row = (size_t)e->kv.head_dim * sizeof(uint16_t),
@@ -185,7 +185,7 @@ static void run_product(native_engine *e, const subgraph *s, product *p) {
                   s->kind == SERENO_SUBGRAPH_QKV && s->last ? kv_ahead(e, s->layer) : (lookahead){0});
 }
 
-/* How the inputs of a product are made, token by token, before its first slice. */
+/* Makes the inputs of a product, token by token, before its first slice. */
 typedef struct preparation {
     const subgraph *subgraph;
     const float *norm; /* weights, NULL: no norm */
@@ -227,8 +227,8 @@ static void prepare(native_engine *e, const subgraph *s, const float *norm, floa
 }
 
 /*
- * A key beyond what a half holds is no number: as an infinity it could make a score of minus infinity, which softmax
- * takes for a key that does not matter. Values need no such care: whatever multiplies an infinity is not finite.
+ * A key too large for a half float becomes NaN. As an infinity it could make a score of minus infinity, and softmax
+ * would ignore the key silently. Values need no such care: an infinity times any weight is not finite.
  */
 static uint16_t half_or_none(uint16_t half) {
     return (half & 0x7FFF) == 0x7C00 ? half | 0x0200 : half;
@@ -263,7 +263,7 @@ typedef struct attention {
     int32_t layer, block, n_blocks; /* queries in a block, blocks of a key head */
 } attention;
 
-/* Query i of a key head: token i / sharers, and of the heads that share the key head the i % sharers-th. */
+/* Query i of a key head: token i / sharers; head i % sharers among those that share the key head. */
 static void add_query(native_engine *e, attend_args *a, int32_t kv_head, int32_t i) {
     const sereno_model_info *m = &e->model->info;
     int32_t sharers = (int32_t)(m->n_heads / m->n_kv_heads), token = i / sharers;
@@ -284,7 +284,7 @@ static void attend_unit(native_engine *e, void *ctx, int32_t unit, int32_t membe
                      .scale = 1.0f / sqrtf((float)m->head_dim),
                      .scores = e->scratch.scores + (int64_t)member * ATTEND_QUERIES_MAX * e->scratch.scores_stride,
                      .scores_stride = e->scratch.scores_stride};
-    while (i < end) { /* those of one sequence at a time */
+    while (i < end) { /* the queries of one sequence at a time */
         int32_t sequence = e->inputs[i / sharers].sequence;
         a.keys = kv_keys(&e->kv, sequence, t->layer, kv_head);
         a.values = kv_values(&e->kv, sequence, t->layer, kv_head);

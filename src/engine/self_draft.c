@@ -1,11 +1,11 @@
-/* Drafts that need no second file: another look at a native engine's model, over the same KV cache. */
+/* Self-drafts: engines over a native engine's model and KV cache, which need no second file. */
 #include <stdlib.h>
 
 #include "draft_weights.h"
 #include "errors.h"
 #include "native.h"
 
-enum { DRAFT_ACTIVATION_BITS = 8 }; /* a draft may round more than its target, and its products are cheaper so */
+enum { DRAFT_ACTIVATION_BITS = 8 }; /* a draft may round more than its target, which makes its products cheaper */
 
 static int check(const sereno_engine *target, sereno_self_draft kind, int32_t n_layers, sereno_error *err) {
     if (target->ops != &native_ops) {
@@ -25,7 +25,7 @@ static int check(const sereno_engine *target, sereno_self_draft kind, int32_t n_
                    n_layers, of->n_layers - 1, of->n_layers);
 }
 
-/* What is shared with the target, for as long as this engine is open. */
+/* Copies what this engine shares with its target. */
 static void share(native_engine *e, native_engine *target) {
     e->base.ops = &native_ops;
     e->threads_of = e->target = target;

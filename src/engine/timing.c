@@ -12,13 +12,13 @@
 
 enum {
     TIMING_VERSION = 5,        /* of what is measured and how */
-    MEASURED_BATCHES = 5,      /* 1 to 16; larger ones take as much more as they are larger */
-    STREAMED_BYTES = 96 << 20, /* enough layers that they do not stay in caches from one batch to the next */
+    MEASURED_BATCHES = 5,      /* 1 to 16; larger ones are extrapolated in proportion */
+    STREAMED_BYTES = 96 << 20, /* so many layers that caches do not keep them from one batch to the next */
     ROUNDS = 3,
-    BOUND_MS = 4000,        /* of wall time: a machine that is too slow for all of it has no fine cuts to find */
-    SAMPLE_MS = 2,          /* between looks at how long threads waited for cores */
-    DELAY_MS_MIN = 2,       /* waits that do not matter */
-    DELAY_PERCENT_MAX = 10, /* nor does this much of the time */
+    BOUND_MS = 4000,        /* of wall time; on a slower machine the batches measured so far suffice */
+    SAMPLE_MS = 2,          /* between samples of the threads' waits for cores */
+    DELAY_MS_MIN = 2,       /* shorter waits do not matter */
+    DELAY_PERCENT_MAX = 10, /* nor does this share of the time */
     LAYERS_MIN = 2,
     LAYERS_MAX = 64,
     KEY_SIZE = 512,
@@ -30,7 +30,7 @@ enum {
 /* A measurement under way, and why it ended early. */
 typedef struct watch {
     native_engine *e;
-    const sereno_clock *clock;                            /* the machine's: the engine's may be one of a simulation */
+    const sereno_clock *clock;                            /* the machine's; the engine's may be simulated */
     uint64_t start_ns, sampled_ns, delay_ns, done, total; /* delay_ns: of the team at the start */
     bool cancelled, disturbed, late;
 } watch;
@@ -46,12 +46,13 @@ static watch begin_watch(native_engine *e, uint64_t total) {
         .e = e, .clock = clock, .start_ns = sereno_now_ns(clock), .delay_ns = run_delay_ns(e), .total = total};
 }
 
-/* After each operation: whether another is worth measuring. Where threads wait for cores, a time says nothing. */
+/* Called after each operation: whether to go on measuring. Times are useless if threads wait for cores. */
 static bool go_on(watch *w) {
     const sereno_engine_options *o = &w->e->options;
     uint64_t now_ns = sereno_now_ns(w->clock), elapsed_ns = now_ns - w->start_ns;
     w->done++;
-    if (now_ns - w->sampled_ns >= SAMPLE_MS * UINT64_C(1000000)) { /* threads that wait for it would park meanwhile */
+    if (now_ns - w->sampled_ns >=
+        SAMPLE_MS * UINT64_C(1000000)) { /* not more often: meanwhile the spinning threads would park */
         uint64_t then_ns = run_delay_ns(w->e), delay_ns = then_ns > w->delay_ns ? then_ns - w->delay_ns : 0;
         w->disturbed = delay_ns > DELAY_MS_MIN * UINT64_C(1000000) &&
                        delay_ns > elapsed_ns / 100 * DELAY_PERCENT_MAX * (uint64_t)w->e->info.n_threads;
@@ -90,7 +91,7 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Runs an operation and makes *us its time if that is shorter. */
+/* Runs an operation; *us becomes its time if that is shorter. */
 static bool run_timed(watch *w, sereno_subgraph_kind kind, int32_t layer, int32_t batch, float *us) {
     native_engine *e = w->e;
     subgraph s = plan_operation(&e->weights, sereno_model_describe(e->model), kind, layer, batch, e->info.n_threads);
@@ -100,7 +101,7 @@ static bool run_timed(watch *w, sereno_subgraph_kind kind, int32_t layer, int32_
     return go_on(w);
 }
 
-/* Times of each operation and layer; of several rounds the shortest, since what disturbs only adds. */
+/* Times of each operation and layer: the shortest of several rounds, because disturbance only adds time. */
 typedef struct samples {
     float us[PLAN_KINDS][LAYERS_MAX];
 } samples;
@@ -125,9 +126,10 @@ static bool measure_batch(watch *w, int b, int32_t context, plan_timing *out) {
     for (int round = 0; round < ROUNDS; round++) {
         if (run_round(w, plan_batches[b], n_layers, &s)) continue;
         if (!w->late || round == 0) return false;
-        break; /* what there is of it must do */
+        break; /* the rounds so far must do */
     }
-    for (int kind = 0; kind < PLAN_KINDS; kind++) { /* of the layers the upper quartile: cuts are for slow ones too */
+    for (int kind = 0; kind < PLAN_KINDS;
+         kind++) { /* the upper quartile over layers, because cuts must fit slow ones, too */
         int32_t n = kind == SERENO_SUBGRAPH_HEAD ? 1 : n_layers;
         qsort(s.us[kind], (size_t)n, sizeof s.us[kind][0], ascending);
         out->us[kind][b] = s.us[kind][n * 3 / 4];
@@ -140,8 +142,8 @@ static int32_t timed_context(const native_engine *e) {
     return e->info.n_ctx < PLAN_TIMED_CONTEXT ? e->info.n_ctx : PLAN_TIMED_CONTEXT;
 }
 
-/* Returns whether *out is a measurement. What the time did not suffice for is expected to take as the last batch that
- * was measured, in proportion. */
+/* Returns whether *out is a measurement. Batches that were not measured are extrapolated from the last measured
+ * one, in proportion. */
 static bool measure(watch *w, plan_timing *out) {
     native_engine *e = w->e;
     int32_t context = timed_context(e);
@@ -197,7 +199,7 @@ static bool load(const char *path, const char *key, plan_timing *out) {
     return ok;
 }
 
-/* Under a name of its own first, so that no reader sees half a file. */
+/* Writes under a temporary name first, so that no reader sees half a file. */
 static void save(const char *path, const char *key, const plan_timing *t) {
     char temporary[PATH_SIZE + 32];
     snprintf(temporary, sizeof temporary, "%s.%" PRIx64, path, sereno_system_now_ns());

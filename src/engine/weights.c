@@ -25,7 +25,7 @@ static bool is_tied(const sereno_model *model) {
     return model->tensor[GLOBAL_OUTPUT] == model->tensor[GLOBAL_TOKEN_EMBD];
 }
 
-/* Norms' weights: where the next goes, and what went wrong with one. */
+/* Reads weights of norms: where the next one goes, and the first error. */
 typedef struct norm_reader {
     const gguf *from;
     float *at;
@@ -67,17 +67,17 @@ static int allocate(weights *w, const sereno_model *model, const sereno_engine_o
     return SERENO_OK;
 }
 
-/* Matrices being packed by the team, one at a time; a claim is a run of tiles. */
+/* The matrix that the team packs; a claim is a run of tiles. */
 typedef struct packing {
     const gguf *file;
     team *team;
     uint8_t *storage; /* for the matrices to come */
-    uint8_t *rooms;   /* of each member, for a tile's rows as they stand in the file */
+    uint8_t *rooms;   /* for each member, room for a tile's rows as they are in the file */
     size_t room_bytes;
     packed_matrix *to;
     const gguf_tensor *from;
     int32_t chunk;
-    _Atomic bool failed; /* somebody has told why */
+    _Atomic bool failed; /* *err is set */
     sereno_error *err;
 } packing;
 

@@ -45,9 +45,9 @@ int answer_open(sereno_session *session, const sereno_request *r, int32_t tokens
     a->session = session;
     a->request = *r;
     if (!r->cancel) a->request.cancel = &a->flag;
-    a->pieces_max = tokens_max + 1; /* and what is left at the end */
+    a->pieces_max = tokens_max + 1; /* and one for text left at the end */
     size_t n = (size_t)a->pieces_max;
-    /* A byte that can be no character comes out as three. */
+    /* a byte that is not UTF-8 comes out as U+FFFD, three bytes */
     a->text_capacity = n * token_bytes * REPLACEMENT_BYTES + CHARACTER_MAX * REPLACEMENT_BYTES;
     a->ids = malloc(n * sizeof *a->ids);
     a->text_ends = malloc(n * sizeof *a->text_ends);
@@ -85,7 +85,7 @@ void answer_add_token(sereno_answer *a, int32_t token) {
     a->ids[a->n_pieces] = token;
     a->text_ends[a->n_pieces++] = a->text_size;
     atomic_store(&a->state, 2 * (uint32_t)a->n_pieces);
-    /* Nobody is woken who does not wait: the owner has better things to do than system calls. */
+    /* no system call unless the reader waits */
     if (atomic_load(&a->waits)) futex_wake(&a->state);
 }
 
@@ -99,8 +99,8 @@ void answer_end(sereno_answer *a, sereno_generation *g, int status, const sereno
     a->result.text = (sereno_text){a->text_size > 0 ? a->answered : NULL, a->text_size, a->text_size};
     a->status = status;
     if (status) a->failure = *failure;
-    /* The reader may free it as soon as it sees that. What is left to be used is an address, and to wake whoever else
-     * waits there by then is harmless. */
+    /* From this store on the reader may free the answer. futex_wake needs only its address; if other memory is
+     * there by then, a needless wake is harmless. */
     atomic_store(&a->state, 2 * (uint32_t)a->n_pieces + 1);
     futex_wake(&a->state);
 }

@@ -14,7 +14,7 @@
 
 enum { PATH_SIZE = 4096 };
 
-/* False: there is no such place, or no room. */
+/* False: there is no cache folder, or the path is longer than `size`. */
 static bool find_place(const char *folder, const sereno_engine *target, const sereno_engine *draft, int32_t n_threads,
                        char *out, size_t size) {
     char identity[CALIBRATION_LINE_MAX], name[64];
@@ -41,7 +41,7 @@ int calibration_store_keep(const char *folder, const sereno_calibration *c, cons
     return status;
 }
 
-/* Whether there may be something: only what is not there for sure is no error. */
+/* Whether a file may exist: false only if it certainly does not, which is no error. */
 static bool may_exist(const char *path) {
     FILE *file = fopen(path, "rb");
     if (!file) return errno != ENOENT && errno != ENOTDIR;

@@ -109,7 +109,7 @@ int configuration_parse(sereno_configuration *c, const char *text, size_t size, 
     return SERENO_OK;
 }
 
-/* Anything that can be read, /dev/null and pipes too. */
+/* Reads any kind of file, /dev/null and pipes, too. */
 static int read_all(const char *path, char *text, size_t *size, sereno_error *err) {
     FILE *file = fopen(path, "rbe");
     if (!file) return err_set(err, SERENO_ERR_IO, "cannot open '%s': %s", path, strerror(errno));

@@ -35,7 +35,7 @@ int draft_model_check(const char *name, sereno_error *err) {
     return SERENO_OK;
 }
 
-/* Its vocabulary, its size, its engine on the target's threads. */
+/* Checks vocabulary and size of a file, and opens its engine on the target's threads. */
 static int open_file(const char *path, bool fallback, const char *timing_folder, sereno_engine *target,
                      const sereno_model *target_model, bool (*progress)(void *ctx, uint64_t done, uint64_t total),
                      void *progress_ctx, draft_model *out, sereno_error *err) {

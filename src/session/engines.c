@@ -18,7 +18,7 @@ static int open_model(engines *e, const sereno_session_options *o, sereno_error 
     return status;
 }
 
-/* What the engine's options call progress, for one stage of opening. */
+/* Passes the engine's progress on, with the name of a stage of opening. */
 typedef struct stage {
     const sereno_session_options *options;
     const char *what;

@@ -36,7 +36,7 @@ bool places_in_cache(const char *folder, const char *name, char *out, size_t siz
     return length > 0 && (size_t)length < size;
 }
 
-/* The cache may be shared by machines; timings are not. */
+/* Machines may share the cache folder, but not timings. */
 bool places_timing(const char *folder, char *out, size_t size) {
     char cpu[128], name[32];
     cpu_name(cpu, sizeof cpu);

@@ -1,4 +1,5 @@
-/* Requests from hand-over to end: a line without locks, one request a sequence at a time, passes of all of them. */
+/* Requests from submission to their end: a queue without locks, one request at a time for each sequence, passes of
+ * all sequences together. */
 #include <assert.h>
 #include <string.h>
 
@@ -80,7 +81,7 @@ void sereno_session_interrupt(sereno_session *s) {
 }
 
 void sereno_answer_cancel(sereno_answer *a) {
-    if (answer_has_ended(a)) return; /* a flag of the caller's may be gone */
+    if (answer_has_ended(a)) return; /* the caller's flag may be freed by now */
     sereno_cancel_request(a->request.cancel);
     sereno_session_interrupt(a->session);
 }
@@ -96,9 +97,9 @@ void sereno_session_resume(sereno_session *s) {
 
 /* ---- Reading: who asked ---- */
 
-/* Until there may be more: by a step of the session where this thread runs it. */
+/* Waits until there may be another piece; if this thread is the owner, it runs a step of the session instead. */
 static void go_on(sereno_answer *a) {
-    if (a->has_owner) { /* and the session may be gone by now */
+    if (a->has_owner) { /* the session may be closed by now, so it is not used */
         answer_wait_for_more(a);
         return;
     }
@@ -137,10 +138,10 @@ void sereno_answer_close(sereno_answer **answer) {
 
 /* ---- Answering: the owner ---- */
 
-/* Those that have come since the last look, behind those that wait. */
+/* Appends the requests submitted since the last call to the waiting ones. */
 static void take_submitted(sereno_session *s) {
     sereno_answer *newest = atomic_exchange(&s->submitted, NULL), *oldest = NULL;
-    while (newest) { /* turned round */
+    while (newest) { /* reverses their order */
         sereno_answer *next = newest->next;
         newest->next = oldest;
         oldest = newest;
@@ -169,7 +170,7 @@ void sereno_session_read(const sereno_session *s, sereno_session_stats *out) {
     out->paused = atomic_load(&s->paused);
 }
 
-/* What was said becomes a part of the conversation as it was handed out: nothing of a stop string stays. */
+/* Appends an answer's text to the conversation as it was handed out, without a stop string. */
 static int append_answer(sereno_session *s, sereno_tokens *history, const sereno_generation *g, sereno_error *err) {
     int status = sereno_tokens_extend(history, g->tokens.ids, (size_t)g->n_text_tokens, err);
     size_t said = g->n_text_bytes, rest = g->text.size - said;
@@ -180,7 +181,8 @@ static int append_answer(sereno_session *s, sereno_tokens *history, const sereno
     return status;
 }
 
-/* The conversation is longer by a turn and its answer, or begins anew with what was asked. */
+/* Adds the answer to the conversation: after its turn, or after a whole prompt with which the conversation begins
+ * anew. */
 static int remember(sereno_session *s, conversation *c, const sereno_answer *a, sereno_error *err) {
     int status = SERENO_OK;
     if (!a->is_turn) {
@@ -198,7 +200,7 @@ static void count(sereno_session *s, const sereno_generation *g, int status) {
     sereno_speculation_add(&s->stats.speculation, &g->speculation);
 }
 
-/* Ends a request: the conversation is longer by it, or as it was before. */
+/* Ends a request. On failure the conversation stays as it was before. */
 static void end_request(sereno_session *s, sereno_answer *a, int status, sereno_error *failure) {
     conversation *c = &s->conversations[a->request.sequence];
     if (!status) status = remember(s, c, a, failure);
@@ -227,7 +229,7 @@ static void on_prefill(void *ctx, int32_t done, int32_t total) {
     if (a->request.on_prefill) a->request.on_prefill(a->request.ctx, done, total);
 }
 
-/* The governor is told of a pause when it begins to be obeyed, and of its end. Closing ends it. */
+/* Whether the session is paused; tells the governor of the pause's beginning and end. Closing ends a pause. */
 static bool is_paused(sereno_session *s, uint64_t now_ns) {
     bool paused = atomic_load(&s->paused) && !atomic_load(&s->closing);
     sereno_governor_hook hook = governed_hook(&s->governed);
@@ -240,7 +242,7 @@ static bool is_paused(sereno_session *s, uint64_t now_ns) {
     return paused;
 }
 
-/* One that was cancelled leaves at the end of the pass. */
+/* Whether a request under way is cancelled: it ends at the end of the pass. */
 static bool someone_leaves(const sereno_session *s) {
     for (int32_t i = 0; i < s->n_sequences; i++) {
         const sereno_answer *a = s->conversations[i].answer;
@@ -249,7 +251,8 @@ static bool someone_leaves(const sereno_session *s) {
     return false;
 }
 
-/* A pause holds what is under way at its next boundary, unless this thread has something else to do. */
+/* A pause makes a pass sleep at its next boundary. Not on the caller's thread, which would be blocked, and not
+ * while a cancelled request waits for the pass's end. */
 static sereno_verdict observe(void *ctx, const sereno_boundary *b) {
     sereno_session *s = ctx;
     if (s->has_thread && is_paused(s, b->now_ns) && !someone_leaves(s)) {
@@ -259,15 +262,15 @@ static sereno_verdict observe(void *ctx, const sereno_boundary *b) {
     return (sereno_verdict){.action = SERENO_CONTINUE};
 }
 
-/* What is to be answered: a turn with all that was said before, or what was asked as it is. */
+/* Sets the request's prompt: the conversation so far and the new turn, or the given prompt as it is. */
 static int make_prompt(sereno_session *s, conversation *c, sereno_answer *a, sereno_request *r, sereno_error *err) {
     bool is_first = c->history.n == 0;
     int status = SERENO_OK;
     c->n_before = c->history.n;
-    /* Others had come before, or have failed. */
+    /* an earlier turn was still waiting, or has failed since */
     if (a->is_turn && a->is_first != is_first) status = make_tokens(s, a, is_first, err);
     size_t n = a->tokens.n + (a->is_turn ? c->history.n : 0);
-    bool fits = n < (size_t)s->info.engine->n_ctx; /* else it is refused */
+    bool fits = n < (size_t)s->info.engine->n_ctx; /* else generator_begin refuses it */
     if (a->is_turn && fits && !status) status = sereno_tokens_extend(&c->history, a->tokens.ids, a->tokens.n, err);
     r->prompt = a->is_turn && fits ? c->history.ids : a->tokens.ids;
     r->n_prompt = (int32_t)n;
@@ -298,7 +301,7 @@ static void begin_request(sereno_session *s, sereno_answer *a) {
     if (status || !generator_runs(s->generator, r.sequence)) end_request(s, a, status, &failure);
 }
 
-/* Begins what waits for a sequence that is free. */
+/* Begins the waiting requests whose sequence is free. */
 static void begin_requests(sereno_session *s) {
     for (sereno_answer **at = &s->waiting; *at;) {
         sereno_answer *a = *at;
@@ -322,7 +325,7 @@ static void end_requests(sereno_session *s) {
     }
 }
 
-/* Also those that wait, and while nothing else may run. */
+/* Ends cancelled requests, also waiting ones. Also called during a pause. */
 static void end_cancelled(sereno_session *s) {
     generator_end_cancelled(s->generator);
     end_requests(s);
@@ -373,7 +376,7 @@ void session_cancel_all(sereno_session *s) {
 
 int sereno_session_forget(sereno_session *s, sereno_error *err) {
     assert(generator_running(s->generator) == 0);
-    s->engines->user = NULL; /* what others believe that it holds is gone, too */
+    s->engines->user = NULL; /* other sessions on these engines must empty their sequences, too */
     for (int32_t i = 0; i < s->n_sequences; i++) {
         s->conversations[i].history.n = 0;
         atomic_store(&s->conversations[i].has_begun, false);

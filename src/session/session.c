@@ -69,7 +69,7 @@ static void describe(sereno_session *s) {
     i->chats = !s->options.raw && i->chat.kind != SERENO_CHAT_NONE;
 }
 
-/* Texts that are needed after opening. */
+/* Copies the texts that are needed after opening. */
 static int keep_texts(sereno_session *s, sereno_error *err) {
     const char **const texts[] = {&s->options.system, &s->options.cache_folder, &s->options.trace_path,
                                   &s->options.decisions_path};
@@ -122,14 +122,15 @@ static int close_parts(sereno_session *s, sereno_error *err) {
 static void *own(void *ctx) {
     sereno_session *s = ctx;
     const sereno_engine_options *e = &s->options.engine_options;
-    bool is_class = e->sched >= SERENO_SCHED_IDLE && e->sched <= SERENO_SCHED_NORMAL; /* else opening says so */
-    if (!e->keep_owner && is_class) thread_take_class(e->sched); /* loading is background work, too */
+    bool is_class =
+        e->sched >= SERENO_SCHED_IDLE && e->sched <= SERENO_SCHED_NORMAL; /* else opening returns the error */
+    if (!e->keep_owner && is_class) thread_take_class(e->sched);          /* loading is background work, too */
     s->status = open_parts(s, &s->failure);
     bool is_open = s->status == SERENO_OK;
     atomic_store(&s->opened, 1);
     futex_wake(&s->opened);
     while (is_open) {
-        uint32_t bell = atomic_load(&s->bell); /* before it is looked whether there is something to do */
+        uint32_t bell = atomic_load(&s->bell); /* read before looking for work, so that no ring is missed */
         if (atomic_load(&s->closing)) break;
         if (!sereno_session_step(s)) futex_wait(&s->bell, bell, FUTEX_FOREVER);
     }
@@ -199,7 +200,7 @@ const sereno_session_info *sereno_session_describe(const sereno_session *s) {
 }
 
 sereno_engine *sereno_session_engine(sereno_session *s) {
-    s->engines->user = NULL; /* whatever it is used for, its KV cache is not known any more */
+    s->engines->user = NULL; /* the caller may use it: its KV cache is not known any more */
     return s->engines->target;
 }
 

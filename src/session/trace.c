@@ -20,7 +20,7 @@ static const char *const track_names[TRACKS] = {
     [TRACK_DRAFT] = "draft",         [TRACK_VERIFY] = "verify", [TRACK_PREFILL] = "prefill",
     [TRACK_SUBGRAPHS] = "subgraphs", [TRACK_SLEEP] = "sleep",   [TRACK_MODE] = "mode"};
 
-/* A time as microseconds with three digits; before the first event there is nothing. */
+/* A time as microseconds with three digits. */
 #define TIME_FORMAT "%" PRIu64 ".%03d"
 #define TIME_OF(ns) (ns) / 1000, (int)((ns) % 1000)
 
@@ -28,7 +28,7 @@ static uint64_t since_start(const trace *t, uint64_t ns) {
     return ns > t->start_ns ? ns - t->start_ns : 0;
 }
 
-/* Writes all of a slice but its end, which may get arguments. */
+/* Writes a slice without its end, before which arguments may be added. */
 static void begin_slice(trace *t, track track, uint64_t begin_ns, uint64_t end_ns) {
     uint64_t begin = since_start(t, begin_ns), end = since_start(t, end_ns), length = end > begin ? end - begin : 0;
     fprintf(t->file.to, ",\n{\"ph\":\"X\",\"pid\":1,\"tid\":%d,\"ts\":" TIME_FORMAT ",\"dur\":" TIME_FORMAT, (int)track,
