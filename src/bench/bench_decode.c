@@ -15,7 +15,7 @@ enum { STRATEGIES_MAX = 64, DISTINCT_ORDER = 4 };
 typedef struct state {
     const decode_options *options;
     decode_result *result;
-    sereno_answer *first; /* the first strategy's, with the text that is wanted */
+    sereno_answer *first; /* the first strategy's run of this prompt and seed */
     const sereno_generation *wanted;
     histogram abandon_ns;
     uint64_t done;
@@ -26,8 +26,8 @@ typedef struct state {
 typedef struct abandoner {
     rng r;
     double rate;
-    int32_t at;            /* boundary of the present pass to abandon it at, or -1 */
-    uint64_t abandoned_ns; /* when it was said; 0: the next subgraph has begun */
+    int32_t at;            /* the boundary at which to abandon the present pass, or -1 */
+    uint64_t abandoned_ns; /* time of the verdict; 0: the next subgraph has begun */
     histogram *costs;
 } abandoner;
 
@@ -51,7 +51,7 @@ static bool same_tokens(const sereno_tokens *a, const sereno_tokens *b) {
     return a->n == b->n && (a->n == 0 || memcmp(a->ids, b->ids, a->n * sizeof *a->ids) == 0);
 }
 
-/* The answer is to be closed in every case. */
+/* The caller closes the answer in every case. */
 static int ask(state *s, int number, const decode_prompt *prompt, uint64_t seed, sereno_answer **answer,
                const sereno_generation **g, sereno_error *err) {
     const decode_options *o = s->options;

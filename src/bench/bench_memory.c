@@ -8,7 +8,7 @@
 
 enum { CHUNK_BYTES = 1 << 20, LINE_BYTES = 64, SPIN_US = 50, LATENCY_LOADS = 1 << 17 };
 
-/* Prefetchers of the machine follow one stream or several; software goes ahead of them, how far differs. */
+/* Hardware prefetchers differ in how many streams they follow, and in how far ahead software prefetch helps. */
 const read_loop read_loops[READ_LOOPS] = {
     {"plain", 1, 0},
     {"2 streams", 2, 0},
@@ -23,7 +23,7 @@ const read_loop read_loops[READ_LOOPS] = {
 
 int memory_buffer_open(region *buffer, size_t bytes, sereno_error *err) {
     if (!region_open(buffer, bytes, REGION_FULL)) return err_no_memory(err, "the buffer to read", bytes);
-    memset(buffer->data, 1, bytes); /* pages that were never written all read from one page of zeros */
+    memset(buffer->data, 1, bytes); /* pages that were never written share one page of zeros */
     return SERENO_OK;
 }
 
@@ -80,7 +80,8 @@ static uint32_t scatter(uint32_t x, int bits) {
     return x;
 }
 
-/* Puts into each line of the buffer the number of another, so that they form one cycle; returns how many lines. */
+/* Writes into each line of the buffer the number of another line, so that all lines form one cycle; returns how
+ * many. */
 static uint64_t link_lines(const region *buffer) {
     int bits = 0;
     while (bits < 32 && (uint64_t)LINE_BYTES << (bits + 1) <= buffer->size) bits++;
@@ -105,7 +106,7 @@ static double latency_ns(const region *buffer, const memory_options *o) {
     uint32_t line = 0;
     for (int i = 0; i < o->repeats && !watch_cancelled(&o->watch); i++) {
         uint64_t start = sereno_system_now_ns();
-        line = follow(buffer, line, loads); /* goes on where it was, so that each load is a new line */
+        line = follow(buffer, line, loads); /* goes on from the last line, so that each load is of a new line */
         double ns = (double)(sereno_system_now_ns() - start) / (double)loads;
         if (best == 0 || ns < best) best = ns;
     }

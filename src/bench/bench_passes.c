@@ -21,7 +21,7 @@ typedef struct kernel_share {
     double best_gmacs;
 } kernel_share;
 
-/* What one batch's boundaries report. Times are [subgraph][repeat]. */
+/* Records the boundaries of one batch. Times are [subgraph][repeat]. */
 typedef struct recording {
     const sereno_cancel *cancel;
     int32_t n_subgraphs; /* as seen in the warm-up */
@@ -60,7 +60,7 @@ static const packed_matrix *matrix_of(const weights *w, uint32_t n_layers, int i
     return i < (int)n_layers * WEIGHT_MATRICES ? &w->layers[i / WEIGHT_MATRICES].matrix[i % WEIGHT_MATRICES] : &w->head;
 }
 
-/* The form in which the engine multiplies a format with activations, as an index into product_forms. */
+/* The form of activations that the engine uses with a format, as an index into product_forms. */
 static int form_in_use(const native_engine *e, pack_format format) {
     int bits[PRODUCT_FORMS_MAX], n = product_forms(format, bits);
     for (int i = 0; i < n; i++) {
@@ -98,7 +98,7 @@ static int open_limit(state *s, sereno_error *err) {
     return status;
 }
 
-/* One round of what the limit is made of. */
+/* Measures one round of the limit's rates. */
 static void sample_limit(state *s) {
     const native_engine *e = native_of(s);
     memory_read_once(e->team, e->kernels, &s->buffer, &s->reads);
@@ -145,7 +145,7 @@ static int run_chain(state *s, sereno_plan_kind plan, int32_t sequence, const in
     return s->engine->ops->pass(s->engine, &pass, err);
 }
 
-/* Computes and keeps n tokens, as a prompt is. */
+/* Computes and commits n tokens, as prefill does. */
 static int run_prefill(state *s, int32_t sequence, int32_t n, bool wants_logits, sereno_error *err) {
     recording ignored = {.cancel = s->options->watch.cancel, .repeat = -1};
     int32_t path[SERENO_PREFILL_BATCH_MAX];

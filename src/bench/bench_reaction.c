@@ -41,7 +41,7 @@ void reaction_note(reaction_log *log, const sereno_boundary *b, const sereno_dec
     log->last_ns = b->now_ns;
 }
 
-/* The last change up to a time, which is not before the first. */
+/* Index of the last change up to a time, which is not before the first change. */
 static size_t last_until(const reaction_log *log, uint64_t now_ns) {
     size_t low = 0, high = log->n;
     while (low < high) {
@@ -52,7 +52,7 @@ static size_t last_until(const reaction_log *log, uint64_t now_ns) {
     return low > 0 ? low - 1 : 0;
 }
 
-/* The first time from `from_ns` on at which it is (not) held back; until_ns: not before. */
+/* The first time from from_ns on at which the run is (not) held back; until_ns: there is none before. */
 static uint64_t first_time(const reaction_log *log, uint64_t from_ns, uint64_t until_ns, bool held_back) {
     for (size_t i = last_until(log, from_ns); i < log->n && log->list[i].now_ns < until_ns; i++) {
         if (log->list[i].held_back != held_back) continue;
@@ -65,7 +65,7 @@ static bool held_within(const reaction_log *log, uint64_t from_ns, uint64_t unti
     return first_time(log, from_ns, until_ns, true) < until_ns;
 }
 
-/* The first time from which it is free; until_ns: not before. */
+/* The first time from which the run is free; until_ns: there is none before. */
 static uint64_t settled_time(const reaction_log *log, uint64_t from_ns, uint64_t until_ns) {
     for (;;) {
         uint64_t free_ns = first_time(log, from_ns, until_ns, false);
@@ -75,7 +75,7 @@ static uint64_t settled_time(const reaction_log *log, uint64_t from_ns, uint64_t
     }
 }
 
-/* Infinite where it did not come before `until_ns`. */
+/* Milliseconds from from_ns to to_ns; infinite if to_ns is until_ns. */
 static double ms_between(uint64_t from_ns, uint64_t to_ns, uint64_t until_ns) {
     return to_ns < until_ns ? (double)(to_ns - from_ns) / 1e6 : INFINITY;
 }
@@ -110,7 +110,7 @@ int reaction_judge(const reaction_log *log, const burst *list, size_t n, reactio
         bool is_last = i + 1 == n || list[i + 1].on_ns > log->last_ns;
         uint64_t until_ns = is_last ? log->last_ns : list[i + 1].on_ns;
         uint64_t settled_ns = settled_time(log, off_ns, until_ns);
-        if (is_last && settled_ns == until_ns) continue; /* what came of it is unknown */
+        if (is_last && settled_ns == until_ns) continue; /* its end is unknown */
         recovery[n_recovery++] = ms_between(off_ns, settled_ns, until_ns);
     }
     out->drafting = times_of(drafting, n_drafting);
@@ -171,7 +171,7 @@ static int generate(reaction_run *r, sereno_session *session, sereno_error *err)
     return status;
 }
 
-/* One run, beside the foreground's bursts (NULL: beside nothing), which are told to the hint (NULL: to nobody). */
+/* One run, beside the foreground's bursts (NULL: no foreground); hint: written at every burst (NULL: none). */
 static int run(reaction_run *r, bursts *beside, sereno_frame_hint *hint, sereno_error *err) {
     const reaction_options *o = r->options;
     sereno_session_options s = *o->session;

@@ -83,7 +83,7 @@ void sense_settle(const sense_tally *t, sense_window *w) {
     w->signal[SENSE_PROBE] = t->probes ? t->log_probe / t->probes : NAN;
     w->signal[SENSE_RUN_DELAY] = t->delays ? t->run_delay / t->delays : NAN;
     double slope = t->weighed ? t->slowdown_slope / t->weighed : 0, log_slowdown = NAN;
-    if (t->weighed) log_slowdown = t->scaled / t->slowdown_slope * log1p(slope); /* what one such slope would say */
+    if (t->weighed) log_slowdown = t->scaled / t->slowdown_slope * log1p(slope); /* scaled back by the mean slope */
     w->signal[SENSE_SCORE] = t->scores ? t->score / t->scores : NAN;
     w->signal[SENSE_FUSED] = sense_fuse(log_slowdown, slope, w->signal[SENSE_PROBE], t->probe_slope);
 }
@@ -101,12 +101,12 @@ void sense_correlate(sense_result *r) {
 /* ---- The foreground ---- */
 
 typedef struct foreground {
-    sense_window *windows; /* its columns are the stressor's thread's until that has finished */
+    sense_window *windows; /* the stressor's thread writes its columns until it has stopped */
     int32_t n_windows;
     uint64_t seed, start_ns;
 } foreground;
 
-/* One window: in each slice a look at the latency, streaming, and rest. */
+/* One window of slices; each slice measures the latency, streams, and rests. */
 static void stream_window(memory_stressor *s, sense_window *w, double duty, uint64_t begin_ns, probe *p) {
     double latency = 0;
     int looks = 0;
@@ -137,12 +137,12 @@ static void stream_windows(void *ctx, memory_stressor *s) {
     probe_begin(&p, &own, sereno_clock_system(), f->seed);
     rng r = {f->seed};
     for (int32_t i = 0; i < f->n_windows && !memory_stressor_stopped(s); i++) {
-        double duty = (double)rng_below(&r, 1001) / 1000; /* as it is meant */
+        double duty = (double)rng_below(&r, 1001) / 1000; /* the drawn duty */
         stream_window(s, &f->windows[i], duty, f->start_ns + (uint64_t)i * WINDOW_NS, &p);
     }
 }
 
-/* Where there shall be nothing. */
+/* Without a foreground. */
 static void note_silence(foreground *f) {
     for (int32_t i = 0; i < f->n_windows; i++) {
         f->windows[i] = (sense_window){.fg_latency_ns = NAN, .fg_gbs = NAN};
@@ -174,7 +174,7 @@ static sereno_verdict observe(void *ctx, const sereno_boundary *b) {
     return (sereno_verdict){0};
 }
 
-/* A pass of n tokens that follow one another, of which the first stays. */
+/* A pass of a chain of n tokens, of which the first is committed. */
 static int run_pass(sereno_engine *e, sereno_plan_kind plan, int32_t n, watcher *w, sereno_error *err) {
     sereno_input inputs[SERENO_VERIFY_BATCH_MAX];
     const int32_t first = 0;
@@ -188,7 +188,7 @@ static int run_pass(sereno_engine *e, sereno_plan_kind plan, int32_t n, watcher 
     return status ? status : e->ops->commit(e, 0, &first, 1, err);
 }
 
-/* One step of decoding. A self-draft's sequence is the target's, and goes back with it. */
+/* One step of decoding. A self-draft follows the target's sequence, so only other drafts are truncated. */
 static int run_step(const sense_options *o, watcher *w, sense_result *out, sereno_error *err) {
     sereno_engine *target = w->target, *draft = w->draft;
     int status = SERENO_OK;
@@ -268,7 +268,7 @@ static int check(const watcher *w, sereno_error *err) {
                    CONTEXT + CONTEXT_MIN, n_ctx);
 }
 
-/* Its score does not depend on what it would do. */
+/* any policy, because the score does not depend on decisions */
 static int open_observer(const sereno_engine *target, sereno_governor **out, sereno_error *err) {
     const sereno_governor_params params = sereno_governor_defaults(SERENO_POLICY_THROUGHPUT);
     const sereno_throughput_profile throughput = sereno_throughput_profile_of(target);

@@ -41,7 +41,7 @@ static int32_t draw_boundary(disturber *d, uint32_t once_of, int32_t n_subgraphs
     return (int32_t)rng_below(&d->r, (uint32_t)n_subgraphs);
 }
 
-/* At the first boundary of a pass: what is done to it. */
+/* At the first boundary of a pass: draws its disturbance. */
 static void begin_pass(disturber *d, const sereno_boundary *b) {
     const check_mischief *m = &d->mischief;
     uint32_t abandon_of = b->plan == SERENO_PLAN_DRAFT ? m->abandon_draft_of : m->abandon_other_of;
@@ -85,7 +85,7 @@ static sereno_request request_of(const check_answer *a, const char **stops) {
                             .n_stops = a->n_stops};
 }
 
-/* What an answer is compared by. */
+/* The parts of an answer that are compared. */
 typedef struct outcome {
     sereno_generation g;
     int32_t kept;   /* tokens in the KV cache afterwards */
@@ -111,7 +111,7 @@ static int generate_plainly(const check_options *o, const check_answer *a, outco
     return status;
 }
 
-/* Fresh: the answer before the last generation is freed. */
+/* Frees the outcome before. */
 static int regenerate_plainly(const check_options *o, const check_answer *a, outcome *out, sereno_error *err) {
     sereno_generation_free(&out->g);
     *out = (outcome){0};
@@ -195,8 +195,8 @@ static void compare(const outcome *plain, const outcome *speculated, char *out, 
     }
 }
 
-/* What was generated until it was cancelled must be a beginning. (Its text need not be: what may turn into a stop
- * string is held back, and handed out when nothing more comes.) */
+/* The tokens of a cancelled answer must be a prefix of the plain answer's. Its text need not be: text that may
+ * become a stop string is held back, and handed out at the end. */
 static void compare_cancelled(const outcome *plain, const outcome *part, char *out, size_t size) {
     size_t at = first_different_token(&plain->g.tokens, &part->g.tokens);
     out[0] = '\0';
@@ -236,7 +236,7 @@ static void describe(const check_options *o, const check_trial *t, char *out, si
 
 /* ---- A trial ---- */
 
-/* One answer plainly, and speculated as often as the trial says. */
+/* Generates one answer plainly and by speculation, and compares them. */
 static int run_answer(const check_options *o, check_trial *t, outcome *plain, sereno_error *err) {
     check_answer *a = &t->answer;
     outcome part = {0}, whole = {0};

@@ -2,11 +2,11 @@
 
 #include <math.h>
 
-enum { SLEEP_MAX_US = 5 }; /* what is checked is the text, so sleeps are cut short */
+enum { SLEEP_MAX_US = 5 }; /* only the text is checked, so sleeps are cut short */
 
 /* ---- A governor with signals by chance ---- */
 
-/* Everything reacts fast, so that an answer of a few tokens sees it. */
+/* Settings that react fast, so that they act within an answer of a few tokens. */
 static sereno_governor_params eager(rng *r) {
     sereno_governor_params p =
         sereno_governor_defaults(rng_below(r, 2) == 0 ? SERENO_POLICY_BALANCED : SERENO_POLICY_UI_FIRST);
@@ -31,7 +31,7 @@ static float draw_ratio(rng *r, bool contended) {
 static void feed(check_governor *g, sereno_event *e) {
     g->now_ns += rng_below(&g->r, 400000);
     e->now_ns = g->now_ns;
-    if (e->kind == SERENO_EVENT_SUBGRAPH) { /* nothing may depend on the real times: trials can be repeated */
+    if (e->kind == SERENO_EVENT_SUBGRAPH) { /* no real times, so that trials can be repeated */
         e->subgraph.wall_ns = rng_below(&g->r, 400000);
         e->subgraph.slept_ns = e->subgraph.slept_ns > 0 ? 1000 : 0;
     }
@@ -59,7 +59,7 @@ static int32_t any_number(rng *r) {
 
 static void decide_by_chance(check_governor *g, sereno_decision *d) {
     rng *r = &g->r;
-    if (rng_below(r, 4) != 0) { /* as before, but that it does not sleep for ever */
+    if (rng_below(r, 4) != 0) { /* mostly keeps the decision, but does not sleep for ever */
         d->sleep_us = 0;
         d->abandon = false;
         return;
@@ -83,7 +83,7 @@ static void step(void *ctx, sereno_event *event, const sereno_boundary *boundary
     } else {
         feed(g, event);
         sereno_governor_step(g->governor, event, decision);
-        /* Its own time goes on with each call, so that a hold ends whatever the sleeps are. */
+        /* the governor's time advances with each call, so that a hold ends even if its sleeps are cut short */
         if (decision->sleep_us > SLEEP_MAX_US) decision->sleep_us = SLEEP_MAX_US;
     }
     g->changed +=

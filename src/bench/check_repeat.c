@@ -8,7 +8,7 @@ static int append(sereno_text *to, const char *words) {
     return sereno_text_append(to, words, strlen(words), NULL);
 }
 
-/* An argument as a shell takes it. */
+/* Appends an argument, quoted for a shell. */
 static int append_quoted(sereno_text *to, const char *argument) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:./,@%";
     if (*argument && argument[strspn(argument, plain)] == '\0') return append(to, argument);

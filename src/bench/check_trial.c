@@ -152,7 +152,7 @@ void check_trial_settings(const check_options *o, check_trial *t) {
     int32_t most = o->max_tokens > 0 ? o->max_tokens : MAX_TOKENS_DEFAULT;
     a->sampler = draw_sampler(r);
     a->max_tokens = between(r, 1, rng_once_in(r, 4) || most < 16 ? most : 16);
-    /* Until the context ends, where that is not too far. */
+    /* To the end of the context, unless that is too far. */
     if (t->n_ctx - (int32_t)a->prompt.n <= most && rng_once_in(r, 2)) a->max_tokens = t->n_ctx;
     a->n_stops = 0;
     a->cancel_first = rng_once_in(r, 8);

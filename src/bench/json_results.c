@@ -101,7 +101,7 @@ json_t *json_baselines(const sereno_calibration_summary *s) {
     return rows;
 }
 
-/* NaN is what there was nothing of. */
+/* NaN, for no sample, becomes null. */
 static json_t *json_known(double value) {
     return isnan(value) ? json_null() : json_real(value);
 }

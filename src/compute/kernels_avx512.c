@@ -17,7 +17,7 @@ enum { GROUP = ACTIVATION_GROUP };
 enum { ATTEND_SUMS = 16, KEYS_AT_ONCE = 64, VALUES_AT_ONCE = 32 };
 
 #define INLINE static inline __attribute__((always_inline))
-/* Before loops over the tokens of a group, whose number is a constant: what they carry then stays in registers. */
+/* Unrolls loops over the tokens of a group, whose number is a constant, so that their variables stay in registers. */
 #define UNROLL _Pragma("GCC unroll 8")
 
 /* Four consecutive activations in every lane. */
@@ -48,7 +48,7 @@ INLINE int32_t quantise16(int planes, const float *value, __m512 inverse, __mmas
     return _mm512_reduce_add_epi32(q);
 }
 
-/* Bits of the largest magnitude of a block: they compare like the magnitudes, what is not finite above the rest. */
+/* Bits of the largest magnitude of a block. Bits compare like magnitudes; infinity and NaN are above all others. */
 INLINE uint32_t largest_bits(const float *block) {
     const __m512i magnitude = _mm512_set1_epi32(0x7FFFFFFF);
     __m512i first = _mm512_and_si512(_mm512_loadu_si512(block), magnitude);
@@ -98,8 +98,9 @@ INLINE __m512 load_floats(pack_format format, const uint8_t *p) {
 }
 
 /*
- * Asks for what lies where `data` does, later in the stream, into the second-level cache. `work` is how often a byte is
- * multiplied: where it is hardly at all the machine's own prefetchers keep up, and asking costs more than it brings.
+ * Prefetches data at this place further ahead in the stream, into the second-level cache. work: how often a byte is
+ * multiplied. If that is hardly ever, the hardware prefetchers keep up, and software prefetch costs more than it
+ * gains.
  */
 INLINE void prefetch(const packed_matrix *w, int work, const uint8_t *data) {
     if (work > 2) _mm_prefetch((const char *)data + w->prefetch_bytes, _MM_HINT_T1);
@@ -161,7 +162,7 @@ INLINE void end_group(const packed_matrix *w, int32_t tile, const group_sums *g,
 
 /*
  * dot[i] += products of n_vectors of weights (four columns each) with the tokens' integers of the present block from
- * column `at` on. The tokens take turns: each sum waits for its own last product.
+ * column `at` on. The tokens take turns, because each sum depends on its last product.
  */
 INLINE void dot_group(int planes, const activations *x, const group_sums *g, int n, const __m512i *weight,
                       int n_vectors, int32_t at, __m512i *dot) {
@@ -195,7 +196,8 @@ INLINE void dot_group(int planes, const activations *x, const group_sums *g, int
 }
 
 /*
- * Nibbles are 0..15. Q4 means them less 8, which is taken off the whole numbers; Q4M has a minimum a row.
+ * Nibbles are 0..15. A Q4 weight is nibble - 8, and the 8 is subtracted from the integer sums; Q4M has a minimum for
+ * each row.
  */
 INLINE void block_nibbles(bool with_minimum, int planes, const packed_matrix *w, const uint8_t *pair, int which,
                           const activations *x, group_sums *g, int n) {
@@ -244,7 +246,8 @@ INLINE void group_nibbles(bool with_minimum, int planes, const packed_matrix *w,
     end_group(w, tile, &g, n, out, stride);
 }
 
-/* Bytes are signed; the instruction wants them unsigned, so 128 is added here and taken off the sums. */
+/* Weights are signed bytes, but the instruction takes unsigned ones. So 128 is added here and subtracted from the
+ * sums. */
 INLINE void block_bytes(bool sub_scales, int planes, const packed_matrix *w, const uint8_t *pair, int which,
                         const activations *x, group_sums *g, int n) {
     const uint8_t *data = pair + which * PACK_INT8S;
@@ -360,8 +363,8 @@ INLINE __m512 exp_ps(__m512 x) {
 }
 
 /*
- * Scores of n queries from `first` on for n_tiles tiles of 16 slots from `slot` on: lane = slot, dimensions in
- * order. Lanes of slots that nobody attends to hold something; nobody reads it.
+ * Scores of n queries from `first` on for n_tiles tiles of 16 slots from `slot` on: lane = slot, dimensions in order.
+ * Lanes of slots that no query attends to get values that nothing reads.
  */
 INLINE void score_tiles(const attend_args *a, int32_t first, int n, int32_t slot, int n_tiles) {
     const uint16_t *keys = a->keys + key_at(slot, 0, a->head_dim);
@@ -458,8 +461,8 @@ INLINE void weigh_values(const attend_args *a, int32_t first, int n, int32_t d, 
 }
 
 /*
- * Few queries take several tiles, or vectors of dimensions, at once, so that there are always enough independent
- * sums to hide the latency of an addition.
+ * With few queries, several tiles or vectors of dimensions are taken at once, so that there are always enough
+ * independent sums to hide the latency of an addition.
  */
 #define SCORE_CASE(n, n_tiles)                                                                                         \
     case (n):                                                                                                          \
@@ -499,7 +502,7 @@ static void value_queries(const attend_args *a, int32_t first, int32_t n, int32_
     }
 }
 
-/* Asks for n rows of keys or values from `row` on, for the walk after this one. */
+/* Prefetches n rows of keys or values from `row` on, for the next walk. */
 INLINE void ask_for_rows(const uint16_t *plane, int32_t row, int32_t n, int32_t head_dim) {
     const char *from = (const char *)(plane + (int64_t)row * head_dim);
     for (int64_t at = 0; at < (int64_t)n * head_dim * (int64_t)sizeof *plane; at += 64) {
@@ -600,7 +603,7 @@ static uint64_t dot_peak(uint64_t rounds) {
 #pragma GCC unroll 16
     for (int i = 0; i < PEAK_SUMS; i++) {
         sum[i] = _mm512_setzero_si512();
-        __asm__ volatile("" : "+v"(sum[i])); /* sums known to be equal would become one */
+        __asm__ volatile("" : "+v"(sum[i])); /* else the compiler would merge equal sums */
     }
     for (uint64_t round = 0; round < rounds; round++) {
         __asm__ volatile("" : "+v"(weight), "+v"(q));

@@ -1,4 +1,4 @@
-/* Kernels in plain C: for every machine, and the yardstick for the others. */
+/* Kernels in plain C: for every machine, and the reference for the other kernels. */
 #include <math.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 static void quantise(const activations *x, int32_t token) {
     const float *value = x->value + (int64_t)token * x->columns;
     for (int32_t b = 0; b < x->columns / PACK_BLOCK; b++) {
-        uint32_t bits = 0; /* magnitudes compare like their bits, and what is not finite is above the rest */
+        uint32_t bits = 0; /* bits compare like magnitudes; infinity and NaN are above all others */
         for (int i = 0; i < PACK_BLOCK; i++) {
             uint32_t magnitude = bits_of_float(value[b * PACK_BLOCK + i]) & 0x7FFFFFFF;
             if (magnitude > bits) bits = magnitude;
@@ -93,7 +93,7 @@ static inline void load_halves(const uint8_t *at, float out[PACK_TILE_ROWS]) {
     load_column(PACK_F16, at, out);
 }
 
-/* Nibbles are 0..15; Q4 means them less 8. Four columns of a row are read as a word, so that rows become lanes. */
+/* Nibbles are 0..15; a Q4 weight is nibble - 8. Four columns of a row are read as a word, so that rows become lanes. */
 static inline void unpack_block(pack_format format, const uint8_t *pair, int which, unpacked_block *to) {
     bool nibbles = format == PACK_Q4 || format == PACK_Q4M;
     int16_t less = format == PACK_Q4 ? 8 : 0;
@@ -210,7 +210,8 @@ static void softmax(float *scores, int32_t n) {
     }
 }
 
-/* Adds the value of position p, weighted, to what queries [from, to) have. The slot is that of the first's path. */
+/* Adds the weighted value of position p to the results of queries [from, to). Its slot is that of the first query's
+ * path. */
 static void weigh_value(const attend_args *a, int32_t from, int32_t to, int32_t p) {
     const uint16_t *row = a->values + (int64_t)attend_slot(&a->path[from], p) * a->head_dim;
     float value[ATTEND_HEAD_DIM_MAX];

@@ -20,7 +20,7 @@ void op_rms_norm(const float *x, const float *weight, float epsilon, int32_t n, 
         total += lane[j];
     }
     float factor = 1.0f / sqrtf(total / (float)n + epsilon);
-    if (!(total <= FLT_MAX)) factor = NAN; /* else an overflow would be a factor of 0, and zeros pass for numbers */
+    if (!(total <= FLT_MAX)) factor = NAN; /* an overflow would give factor 0, and zeros would hide it */
     for (i = 0; i < n; i++) {
         out[i] = x[i] * factor * weight[i];
     }

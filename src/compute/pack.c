@@ -78,7 +78,7 @@ static void place_block(pack_format format, const quant_block *block, int row, i
     }
 }
 
-/* The same back: what place_block was given of a row. */
+/* The inverse of place_block, for one row. */
 static void take_block(pack_format format, const uint8_t *from, int row, int which, quant_block *block) {
     if (format == PACK_Q4 || format == PACK_Q4M) {
         const uint8_t *nibbles = from + which * PACK_NIBBLES;
@@ -126,7 +126,7 @@ void pack_tile(const packed_matrix *m, tensor_type type, const uint8_t *rows, in
     }
 }
 
-/* A row's numbers are brought together, as they stand in a file, some at a time. */
+/* Gathers a row's numbers in the file's form, some at a time. */
 static void read_floats(const packed_matrix *m, const uint8_t *tile, int row, float *out) {
     size_t stride = stride_bytes[m->format];
     for (int32_t begin = 0; begin < m->columns; begin += PACK_PAIR) {

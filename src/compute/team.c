@@ -14,20 +14,21 @@
 #include "thread.h"
 
 /*
- * The claim word: which job, how many tiles it has, and which is next. A fetch_add claims a tile of
- * whatever job is current, so a member that is late for one job simply works on the next. The job's
- * fields are written before the word is stored and are not touched again until all its tiles are done.
+ * The claim word: number of the job, number of its tiles, next tile. A fetch_add claims a tile of the current job, so
+ * a member that is late for one job works on the next. The owner writes the job's fields before it stores the word,
+ * and does not change them until all tiles are done.
  */
 enum { CLAIM_TILES_SHIFT = 16, CLAIM_JOB_SHIFT = 32, CLAIM_MASK = 0xFFFF, CACHE_LINE = 64 };
 
-/* What the owner tells a member: to be in the team, or (odd numbers) to sit out; each new one is a request to wake. */
+/* The owner's order to a member: be in the team, or (odd numbers) sit out. Each new odd number also asks the member
+ * to wake. */
 enum { ORDER_IN_TEAM = 0, ORDER_FIRST = 1, ORDER_STEP = 2 };
 
 typedef struct team_member {
     /* Written by the member. */
     _Alignas(CACHE_LINE) _Atomic uint32_t working; /* it claims tiles, so it may hold one */
     _Atomic int32_t cpu;                           /* where it last began to work, or woke */
-    _Atomic uint32_t answered;                     /* the last order to sit out that it saw, at woke_ns */
+    _Atomic uint32_t answered;                     /* the last order to sit out that it has seen, at woke_ns */
     _Atomic uint64_t woke_ns;
     /* Written by the owner. */
     _Alignas(CACHE_LINE) _Atomic uint32_t order; /* shed members park on it */
@@ -79,7 +80,7 @@ static bool is_shed(const team_member *m) {
 
 /* Works on the current job until its tiles are all claimed, or the member is shed. */
 static void work(team *t, team_member *m) {
-    /* A claim publishes it: whoever finds no tile left to claim sees who may hold one. */
+    /* the claim publishes this: a thread that finds no tile left sees which members may hold one */
     atomic_store_explicit(&m->working, 1, memory_order_relaxed);
     atomic_store_explicit(&m->cpu, thread_cpu(), memory_order_relaxed);
     while (!is_shed(m)) {
@@ -95,7 +96,7 @@ static void work(team *t, team_member *m) {
     atomic_store_explicit(&m->working, 0, memory_order_relaxed);
 }
 
-/* While the member is shed: parks, holding nothing, and says when and where it woke for each order. */
+/* While the member is shed: parks without a tile, and reports when and where it woke for each order. */
 static void sit_out(team *t, team_member *m) {
     uint32_t order, seen = ORDER_IN_TEAM;
     while ((order = atomic_load_explicit(&m->order, memory_order_seq_cst)) != ORDER_IN_TEAM) {
@@ -111,7 +112,7 @@ static void sit_out(team *t, team_member *m) {
 
 /*
  * Spins while `job` is the current one and the member is in the team, at most spin_ns_max and not while the team
- * rests. False: nothing to do so far.
+ * rests. False: there is nothing to do yet.
  */
 static bool spin_while_job(team *t, const team_member *m, uint32_t job) {
     uint64_t start = 0;
@@ -168,7 +169,7 @@ static uint64_t holders(const team *t) {
     return found;
 }
 
-/* How long a stall may go on until the first of the members `who` is shed. */
+/* Longest time that a stall may go on before the first of the members `who` is shed. */
 static uint64_t least_allowance_ns(const team *t, uint64_t who, uint64_t now_ns) {
     uint64_t least = SHEDDING_NEVER;
     for (int i = 1; i < t->size; i++) {
@@ -179,15 +180,15 @@ static uint64_t least_allowance_ns(const team *t, uint64_t who, uint64_t now_ns)
     return least;
 }
 
-/* The members `who` have stalled the team for stall_ns: sheds those for whom that is too much. */
+/* Charges the members `who` with a stall of stall_ns, and sheds those that exceed their allowance. */
 static void charge(team *t, uint64_t who, uint64_t now_ns, uint64_t stall_ns) {
     for (int i = 1; i < t->size; i++) {
         team_member *m = &t->members[i];
         if (!(who >> i & 1) || !shedding_stalled(&m->shedding, now_ns, stall_ns)) continue;
         atomic_fetch_sub_explicit(&t->n_active, 1, memory_order_relaxed);
         order_out(m);
-        wake_members(t); /* if it has finished after all, it may have parked before it saw the order */
-        atomic_fetch_add_explicit(&t->n_sheds, 1, memory_order_release); /* who sees it counted has been told */
+        wake_members(t); /* it may have finished meanwhile and parked without seeing the order */
+        atomic_fetch_add_explicit(&t->n_sheds, 1, memory_order_release); /* last: after the order is visible */
     }
 }
 
@@ -203,7 +204,7 @@ static bool core_taken(const team *t, const team_member *m) {
     return false;
 }
 
-/* Wakes shed members when it is time to, and takes back those that have woken on time often enough. */
+/* Wakes shed members that are due, and takes back those that have woken on time often enough. */
 static void review_shed(team *t) {
     uint64_t now_ns = sereno_now_ns(t->clock);
     for (int i = 1; i < t->size; i++) {
@@ -333,7 +334,7 @@ void team_close(team **team_) {
     if (!t) return;
     atomic_store_explicit(&t->closing, 1, memory_order_seq_cst);
     atomic_store_explicit(&t->resting, 1, memory_order_seq_cst);
-    /* An empty job makes those who spin look up; those who park are woken. */
+    /* An empty job ends the spinning of members, and parked members are woken. */
     atomic_fetch_add_explicit(&t->claim, (uint64_t)1 << CLAIM_JOB_SHIFT, memory_order_seq_cst);
     atomic_fetch_add_explicit(&t->wake, 1, memory_order_seq_cst);
     futex_wake(&t->wake);
@@ -348,7 +349,7 @@ void team_close(team **team_) {
     free(t);
 }
 
-/* Both wait until all tiles are done, which is true, or it is waited_ns_max after start_ns. */
+/* Both wait until all tiles are done (true), or until waited_ns_max after start_ns. */
 static bool spin_for_tiles(team *t, uint32_t n_tiles, uint64_t start_ns, uint64_t waited_ns_max) {
     for (unsigned i = 0; atomic_load_explicit(&t->done, memory_order_acquire) != n_tiles; i++) {
         cpu_relax();
@@ -369,17 +370,16 @@ static bool park_for_tiles(team *t, uint32_t n_tiles, uint64_t start_ns, uint64_
     return done == n_tiles;
 }
 
-/* Waits for tiles that should have been done by stall_ns, and takes note of who kept them. */
+/* Waits for tiles that should have been done by stall_ns, and charges the members that hold them. */
 static void wait_out_stall(team *t, uint32_t n_tiles, uint64_t stall_ns) {
     uint64_t who = holders(t), allowance_ns = least_allowance_ns(t, who, stall_ns);
     if (park_for_tiles(t, n_tiles, stall_ns, allowance_ns)) {
-        /* If it was longer than that, the owner may be the one that was late. */
+        /* if it took longer than that, the owner itself may have been late */
         uint64_t now_ns = sereno_now_ns(t->clock), waited_ns = now_ns - stall_ns;
         charge(t, who, now_ns, waited_ns < allowance_ns ? waited_ns : allowance_ns - 1);
         return;
     }
-    charge(t, who & holders(t), stall_ns,
-           allowance_ns); /* at the time the allowance is of: meanwhile none is regained */
+    charge(t, who & holders(t), stall_ns, allowance_ns); /* as of stall_ns: a stall regains no allowance */
     park_for_tiles(t, n_tiles, stall_ns, SHEDDING_NEVER);
 }
 
@@ -415,7 +415,7 @@ void team_run(team *t, team_fn fn, void *ctx, int32_t n_tiles) {
     uint64_t claim = (uint64_t)job << CLAIM_JOB_SHIFT | (uint64_t)n_tiles << CLAIM_TILES_SHIFT;
     atomic_store_explicit(&t->claim, claim, memory_order_seq_cst);
     wake_members(t);
-    uint64_t now_ns = sereno_now_ns(t->clock); /* after the others have begun: they do not wait for the clock */
+    uint64_t now_ns = sereno_now_ns(t->clock); /* after the others have begun, so that they do not wait for this */
     work(t, &t->members[0]);
     wait_for_tiles(t, (uint32_t)n_tiles, now_ns);
 }

@@ -51,8 +51,7 @@ static bool go_on(watch *w) {
     const sereno_engine_options *o = &w->e->options;
     uint64_t now_ns = sereno_now_ns(w->clock), elapsed_ns = now_ns - w->start_ns;
     w->done++;
-    if (now_ns - w->sampled_ns >=
-        SAMPLE_MS * UINT64_C(1000000)) { /* not more often: meanwhile the spinning threads would park */
+    if (now_ns - w->sampled_ns >= SAMPLE_MS * UINT64_C(1000000)) { /* while it samples, spinning threads would park */
         uint64_t then_ns = run_delay_ns(w->e), delay_ns = then_ns > w->delay_ns ? then_ns - w->delay_ns : 0;
         w->disturbed = delay_ns > DELAY_MS_MIN * UINT64_C(1000000) &&
                        delay_ns > elapsed_ns / 100 * DELAY_PERCENT_MAX * (uint64_t)w->e->info.n_threads;
@@ -128,8 +127,7 @@ static bool measure_batch(watch *w, int b, int32_t context, plan_timing *out) {
         if (!w->late || round == 0) return false;
         break; /* the rounds so far must do */
     }
-    for (int kind = 0; kind < PLAN_KINDS;
-         kind++) { /* the upper quartile over layers, because cuts must fit slow ones, too */
+    for (int kind = 0; kind < PLAN_KINDS; kind++) { /* the upper quartile over layers: cuts must fit slow ones, too */
         int32_t n = kind == SERENO_SUBGRAPH_HEAD ? 1 : n_layers;
         qsort(s.us[kind], (size_t)n, sizeof s.us[kind][0], ascending);
         out->us[kind][b] = s.us[kind][n * 3 / 4];

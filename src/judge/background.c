@@ -10,7 +10,7 @@
 
 enum { SPINNERS_MAX = SERENO_THREADS_MAX, END_NS = 500000000 };
 
-/* What the process says. Small enough to be written in one piece. */
+/* The process's answer to an order; small enough to be written in one piece. */
 typedef struct reply {
     uint32_t magic;
     enum { SAID_READY, SAID_RESULT } kind;
@@ -40,7 +40,7 @@ static void run_spinners(const background_wiring *w, const corun_window *window)
     }
 }
 
-/* *peer: where its kind is one. */
+/* Opens a strategy's parts in the process; *peer: only for a peer's strategy. */
 static int open_parts(const background *b, peer_client **peer, sereno_error *err) {
     const corun_strategy *s = &b->strategies[b->first];
     if (s->kind->lowers_session && procfs_autogroup_enabled() && !session_lower()) {
@@ -49,7 +49,7 @@ static int open_parts(const background *b, peer_client **peer, sereno_error *err
                        "asks for",
                        s->name);
     }
-    if (!thread_take_class(s->kind->sched)) { /* others go on without it; what is compared here would be mislabelled */
+    if (!thread_take_class(s->kind->sched)) { /* `sereno run` would go on, but a bench would mislabel its results */
         return err_set(err, SERENO_ERR_SYSTEM, "the system refuses the scheduling class that strategy '%s' asks for",
                        s->name);
     }
@@ -77,7 +77,7 @@ static int run_order(const background *b, peer_client *peer, const background_or
     }
 }
 
-/* The process: opens, and does what it is told until there is nobody to tell it any more. */
+/* The process: opens its parts, then obeys orders until the pipe of orders is closed. */
 static int background_main(void *ctx) {
     const background *b = ctx;
     peer_client *peer = NULL;
@@ -108,7 +108,7 @@ int background_start(background *b, const background_wiring *wiring, const corun
     if (!process_pipe(&orders_in, &b->orders_fd) || !process_pipe(&b->answers_fd, &answers_out)) {
         status = err_set(err, SERENO_ERR_SYSTEM, "no pipe to the background can be made");
     }
-    background child = *b; /* as the child sees it: pipes become its standard input and output */
+    background child = *b; /* in the child the pipes are standard input and output */
     child.orders_fd = 0;
     child.answers_fd = 1;
     process_options options = {

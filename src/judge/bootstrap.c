@@ -10,7 +10,7 @@
 
 static const double extra_part = 0.5, parts_of_none = 3;
 
-/* Both sides of a pair; a rate is a ratio to b that is 1 whatever is drawn. */
+/* Both sides of a pair. For a rate there is no b, which counts as 1 in every resample. */
 typedef struct sides {
     const tally *a, *b; /* b NULL: a rate */
     int n;
@@ -29,7 +29,7 @@ static double log_rate(const tally *t) {
     return log((t->part + extra_part) / t->whole);
 }
 
-/* A repeat that counts, as good as any: those that do not are drawn again. */
+/* Draws a repeat that counts, each with the same probability. */
 static int draw(const sides *s, rng *r) {
     int i;
     do i = (int)rng_below(r, (uint32_t)s->n);

@@ -12,9 +12,9 @@
 #include "samples.h"
 #include "sereno/clock.h"
 
-static const uint64_t look_ns = 100000000;        /* how often the flag of cancelling is looked at */
+static const uint64_t look_ns = 100000000;        /* interval of checking the cancel flag */
 static const uint64_t open_max_ns = 600000000000; /* for opening models, in the idle class on a busy machine too */
-enum { FAILURES_MAX = 3 };                        /* in a row, before a strategy is no longer waited for */
+enum { FAILURES_MAX = 3 }; /* failures in a row after which the bench stops waiting for a strategy */
 
 typedef struct bench {
     const corun_options *options;
@@ -30,7 +30,7 @@ typedef struct making {
     corun_run run;
     int capacity;
     corun_window window;
-    double *latencies; /* of the frames so far; as many as frames have one */
+    double *latencies; /* latencies of the frames so far that have one */
     size_t n_latencies;
     bool no_memory;
 } making;
@@ -106,7 +106,7 @@ static int read_foreground(making *m, foreground_child *f, sereno_error *err) {
     return status;
 }
 
-/* Until the foreground makes frames. */
+/* Waits until the foreground makes frames. */
 static int begin_foreground(making *m, foreground_child *f, sereno_error *err) {
     uint64_t give_up_ns = sereno_system_now_ns() + m->b->options->ready_ns;
     int status = SERENO_OK;
@@ -122,7 +122,7 @@ static int begin_foreground(making *m, foreground_child *f, sereno_error *err) {
     return status;
 }
 
-/* Until the window is over and both sides have told what happened in it. */
+/* Waits until the window is over and both sides have sent their results. */
 static int measure(making *m, foreground_child *f, background *bg, sereno_error *err) {
     uint64_t end_ns = m->window.end_ns, give_up_ns = end_ns + m->b->options->late_ns;
     bool answered = bg == NULL, stopped = false;
@@ -169,7 +169,7 @@ static int make_run(making *m, int strategy, int foreground, sereno_error *err) 
     background_order order = {.strategy = strategy, .window = m->window};
     if (!status && bg) status = background_run(bg, &order, err);
     if (!status) status = measure(m, &f, bg, err);
-    if (status && bg) background_close(bg); /* it may be anywhere; the next run has a new one */
+    if (status && bg) background_close(bg); /* its state is unknown; the next run starts a new process */
     foreground_close(&f);
     if (!status && m->run.n_frames == 0) {
         status = err_set(err, SERENO_ERR_SYSTEM, "the foreground made no frame in %.1f s", m->run.seconds);
@@ -205,7 +205,7 @@ static int run_one(bench *b, int strategy, int foreground, int32_t repeat, seren
     return status;
 }
 
-/* Frames of a strategy so far; INT64_MAX of one that has failed too often in this call to be waited for. */
+/* Frames of a strategy so far; INT64_MAX if it has failed so often in this call that the bench stops waiting for it. */
 static int64_t frames_of(const bench *b, const char *strategy, const char *foreground) {
     int64_t frames = 0;
     int failures = 0;
@@ -229,8 +229,8 @@ static bool needs_repeat(const bench *b, int32_t repeat) {
     return false;
 }
 
-/* Whether all strategies have run in a repeat, in turns and without an error. Otherwise all of it is made (again): what
- * ran at another time is not to be compared. */
+/* Whether all strategies have run in a repeat, in turns and without an error. If not, the whole repeat is made
+ * again, because runs of different times must not be compared. */
 static bool is_complete(const bench *b, int32_t repeat) {
     const corun_options *o = b->options;
     int64_t batch = -1;
@@ -243,7 +243,7 @@ static bool is_complete(const bench *b, int32_t repeat) {
     return true;
 }
 
-/* Whether all that is asked for is there. */
+/* Whether all repeats and frames that the options ask for are there. */
 static bool is_done(const bench *b) {
     for (int32_t repeat = 0; needs_repeat(b, repeat); repeat++) {
         if (!is_complete(b, repeat)) return false;

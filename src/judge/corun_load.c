@@ -15,7 +15,7 @@ enum { TTFT_MAX = 4096 };
 
 /* ---- What is counted ---- */
 
-/* Of a run: whatever answers, tokens come in by meter_token. */
+/* Counts a run. Engine and peer both call meter_token. */
 typedef struct meter {
     const corun_window *window;
     corun_background *out;
@@ -66,9 +66,9 @@ static int row_open(row *w, const corun_requests *requests, const corun_window *
     return w->order ? SERENO_OK : err_no_memory(err, "an order of prompts", 0);
 }
 
-/* The next request's prompt and length. Its sampling has the window's seed: what differs between requests is the
- * prompt. The first is of any length, so that windows begin anywhere within an answer: else one that is about as long
- * as an answer would hold the reading of a prompt for fast strategies alone. */
+/* The next request's prompt and length. All requests sample with the window's seed; only their prompts differ. The
+ * first answer has a random length, so that a window begins at a random place within an answer. Otherwise a window
+ * about as long as an answer would contain a prefill for fast strategies only. */
 static const corun_prompt *row_prompt(row *w, int32_t *max_tokens) {
     *max_tokens = w->requests->max_tokens;
     if (w->n == 0) *max_tokens = 1 + (int32_t)rng_below(&w->r, (uint32_t)w->requests->max_tokens);
@@ -82,7 +82,7 @@ static const corun_prompt *row_prompt(row *w, int32_t *max_tokens) {
     return &w->requests->prompts[w->order[at]];
 }
 
-/* Waits until the next request is due; false: the window ends before. */
+/* Waits until the next request is due. False: the window ends first. */
 static bool row_wait(row *w) {
     uint64_t gap = w->requests->gap_ns, time = sereno_system_now_ns();
     if (gap > 0) {
@@ -103,7 +103,7 @@ typedef struct engine_run {
     pacer pacer;
     const frame_signal *signal;
     double target_bytes, draft_bytes; /* of a whole pass */
-    uint64_t last_ns;                 /* the last boundary at which nothing was slept; 0: none */
+    uint64_t last_ns;                 /* the last boundary without a sleep; 0: none */
     uint64_t cpu_begin_ns;            /* CPU time when the window began; 0: it has not */
     sereno_cancel ended;
 } engine_run;
@@ -173,7 +173,7 @@ static int answer_all(engine_run *e, const corun_engine *with, row *w, sereno_er
     int status = SERENO_OK;
     while (!status && row_wait(w)) {
         synthetic_acceptance of = with->synthetic ? *with->synthetic : (synthetic_acceptance){0};
-        of.seed = w->window->seed + ((uint64_t)w->n << 32); /* another chance each, the same for all */
+        of.seed = w->window->seed + ((uint64_t)w->n << 32); /* new for each request, the same for all strategies */
         session_set_synthetic(with->session, with->synthetic ? &of : NULL);
         status = answer(e, with->session, w, err);
         session_set_synthetic(with->session, NULL);
@@ -181,7 +181,7 @@ static int answer_all(engine_run *e, const corun_engine *with, row *w, sereno_er
     return status;
 }
 
-/* What the governor did, as of the end of the last request. */
+/* The governor's figures at the end of the last request. */
 static corun_governed read_governor(const sereno_session *session) {
     sereno_session_stats stats;
     sereno_session_read(session, &stats);
@@ -278,7 +278,7 @@ void corun_load_spin(const corun_window *window) {
                 values[i] = values[i] * 0.999f + 0.5f;
             }
         }
-        volatile float kept = values[0]; /* so that none of it is left out */
+        volatile float kept = values[0]; /* so that the compiler keeps all of it */
         (void)kept;
     }
 }

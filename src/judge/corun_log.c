@@ -62,7 +62,7 @@ static const field speculation_fields[] = {
     FIELD(sereno_speculation_stats, INT64, accepted_draft_model),
     FIELD(sereno_speculation_stats, INT64, accepted_ngram),
     FIELD(sereno_speculation_stats, INT64, padded),
-    FIELD(sereno_speculation_stats, INT64, step_ns), /* no run takes the 292 years of a sign */
+    FIELD(sereno_speculation_stats, INT64, step_ns), /* a run is shorter than 292 years, so it fits into 63 bits */
     FIELD(sereno_speculation_stats, INT64, draft_ns),
     FIELD(sereno_speculation_stats, INT64, sleep_ns),
     {0},
@@ -163,7 +163,7 @@ static bool get_batches(const json_t *rows, int64_t passes[SERENO_BATCHES], uint
     return json_array_size(rows) == SERENO_BATCHES;
 }
 
-/* Null where nobody governed. */
+/* null without a governor */
 static json_t *governed_to_json(const corun_governed *g) {
     if (!g->there) return json_null();
     json_t *modes = json_array();
@@ -219,7 +219,7 @@ static bool background_from_json(const json_t *object, corun_background *out) {
            get_batches(json_object_get(engine, "batches"), out->speculation.passes_of, out->speculation.verify_ns);
 }
 
-/* Columns, of which the last holds the numbers of those frames that are janky. */
+/* Frames as columns; the last column has the indices of janky frames. */
 static json_t *frames_to_json(const corun_run *run) {
     json_t *at_ms = json_array(), *ms = json_array(), *janky = json_array();
     bool good = true;
@@ -263,7 +263,7 @@ json_t *corun_run_to_json(const corun_run *run) {
     char error[CORUN_ERROR_MAX];
     memcpy(error, run->error, sizeof error);
     error[sizeof error - 1] = '\0';
-    utf8_make_printable(error); /* it may quote what a peer sent */
+    utf8_make_printable(error); /* it may contain a peer's bytes */
     return put_fields(json_pack("{s:s, s:s, s:s, s:o, s:o}", "strategy", run->strategy, "foreground", run->foreground,
                                 "error", error, "background", background_to_json(&run->background), "frames",
                                 frames_to_json(run)),
@@ -377,7 +377,7 @@ static int read_line(const char *path, int number, const char *text, size_t size
     return status;
 }
 
-/* header: the line that a new log begins with. */
+/* header: the first line of a new log. */
 static int read_log(append_file *f, const json_t *settings, const char *header, size_t header_size, corun_runs *runs,
                     sereno_error *err) {
     char *line = NULL;
@@ -389,7 +389,7 @@ static int read_log(append_file *f, const json_t *settings, const char *header, 
             status = read_line(f->path, number, line, (size_t)n - 1, settings, runs, err);
             if (!status) f->end += n;
         } else if (number == 1 && ((size_t)n > header_size || memcmp(line, header, (size_t)n) != 0)) {
-            status = read_header(f->path, NULL, settings, err); /* it was not a log that was cut short */
+            status = read_header(f->path, NULL, settings, err); /* an error other than a log that was cut short */
         }
     }
     if (!status && !feof(f->file)) {

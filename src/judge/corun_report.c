@@ -14,7 +14,7 @@
 
 enum { BASES_MAX = 2, LIST_MAX = 1024, NUMBER_MAX = 16, INTERVAL_MAX = 3 * NUMBER_MAX + 8 };
 
-/* Of one strategy: its own base, and native. Returns how many. */
+/* The bases of a strategy: its own, and native. Returns how many. */
 static int bases_of(const corun_report *r, int strategy, const char *out[BASES_MAX]) {
     const char *name = r->strategies[strategy], *base = r->bases[strategy];
     int n = 0;
@@ -23,7 +23,7 @@ static int bases_of(const corun_report *r, int strategy, const char *out[BASES_M
     return n;
 }
 
-/* Native against itself; NaN where it was not compared. */
+/* The ratio of native again to native; NaN: not compared. */
 static int same_of(const corun_report *r, const char *foreground, corun_ratio *out, sereno_error *err) {
     const interval unknown = {NAN, NAN, NAN, 0};
     *out = (corun_ratio){unknown, unknown};
@@ -45,7 +45,7 @@ static json_t *known(double value) {
     return isfinite(value) ? json_real(value) : json_null();
 }
 
-/* Where 0 says that there is none. */
+/* A number or null: 0 means that there is none. */
 static json_t *known_above_0(double value) {
     return value > 0 ? json_real(value) : json_null();
 }
@@ -148,7 +148,7 @@ int corun_report_json(json_t *document, const corun_report *r, sereno_error *err
         status = same_of(r, r->foregrounds[f], &same, err);
         if (status) break;
         status = put_foreground(cells, ratios, r, r->foregrounds[f], &same, err);
-        /* What could not be compared is worse than any that could. */
+        /* a missing ratio counts as the noisiest */
         if (!noisiest || isnan(same.jank.point) || fabs(log(same.jank.point)) > fabs(log(worst.jank.point))) {
             noisiest = r->foregrounds[f];
             worst = same;
@@ -207,7 +207,7 @@ static void print_name(const char *name) {
     else printf("%-*s", NAME_COLUMNS, clean);
 }
 
-/* What a strategy is compared with, in a table: NaN where it is not. */
+/* The ratio of a strategy in a table; NaN: not compared. */
 typedef struct comparison {
     corun_ratio base, native;
 } comparison;
@@ -233,7 +233,7 @@ static void print_row(const char *strategy, const corun_cell *c, const compariso
     }
 }
 
-/* Ratios that the noise drowns are added to the list. */
+/* Compares a strategy with its bases; adds ratios that are too noisy to the list `drowned`. */
 static int compare(const corun_report *r, int strategy, const char *foreground, const corun_ratio *same,
                    comparison *out, char drowned[LIST_MAX], sereno_error *err) {
     const interval unknown = {NAN, NAN, NAN, 0};

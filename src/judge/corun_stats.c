@@ -23,7 +23,7 @@ static tally jank_of(const corun_run *run) {
     return (tally){(double)count_janky(run), run->n_frames};
 }
 
-/* No whole where there is nothing to tell. */
+/* A tally of a run; whole 0: the run has no such figure. */
 static tally tokens_of(const corun_run *run) {
     return run->background.there ? (tally){(double)run->background.tokens, run->seconds} : (tally){0, 0};
 }
@@ -44,10 +44,10 @@ static void counted_free(counted_runs *c) {
     free(c->tallies);
 }
 
-/* Counts failed ones on the way. On failure: free it. */
+/* Also counts failed runs. On failure, too, the caller frees it. */
 static int counted_of(const corun_runs *runs, const char *strategy, const char *foreground, counted_runs *c,
                       corun_cell *cell, sereno_error *err) {
-    size_t room = (size_t)runs->n + 1; /* nothing is no failure */
+    size_t room = (size_t)runs->n + 1; /* no run is not a failure */
     size_t size = room * (sizeof(corun_run *) + sizeof(double) + sizeof(tally));
     *c = (counted_runs){malloc(room * sizeof(corun_run *)), malloc(room * sizeof(double)), malloc(room * sizeof(tally)),
                         0};
@@ -74,7 +74,7 @@ static interval rate_of(const counted_runs *c, tally (*tally_of)(const corun_run
     return bootstrap_rate(c->tallies, c->n, seed);
 }
 
-/* Over the runs that have it, which is those where it is above 0. */
+/* The median over the runs that have the figure: those where it is above 0. */
 static double quantile_of(const counted_runs *c, double (*number_of)(const corun_run *run), double quantile) {
     size_t n = 0;
     for (int i = 0; i < c->n; i++) {
@@ -148,7 +148,7 @@ int corun_cell_of(const corun_runs *runs, const char *strategy, const char *fore
     if (!status) status = frames_of(&c, out, err);
     if (!status) {
         out->jank_rate = rate_of(&c, jank_of, seed);
-        if (out->jank_rate.hi > 1) out->jank_rate.hi = 1; /* it is a share */
+        if (out->jank_rate.hi > 1) out->jank_rate.hi = 1; /* a share is at most 1 */
         out->tok_s = rate_of(&c, tokens_of, seed);
         out->fg_latency_ns = quantile_of(&c, latency_of, 0.5);
         background_of(&c, out);
@@ -167,7 +167,7 @@ static const corun_run *counted_find(const corun_runs *runs, const char *strateg
 
 int corun_ratio_of(const corun_runs *runs, const char *strategy, const char *base, const char *foreground,
                    uint64_t seed, corun_ratio *out, sereno_error *err) {
-    enum { SIDES = 4 }; /* jank and tokens of both */
+    enum { SIDES = 4 }; /* jank and tokens of both strategies */
     size_t room = (size_t)runs->n + 1, size = SIDES * room * sizeof(tally);
     tally *jank = malloc(size);
     if (!jank) return err_no_memory(err, "a ratio's repeats", size);

@@ -98,7 +98,7 @@ static int set_key(const strategy_dialect *dialect, int number, strategy *s, con
     return SERENO_OK;
 }
 
-/* Where the word at `at` ends: at a ':' that a key follows. The words of "self:int4" and "self:layers=K" do not end. */
+/* The end of the word at `at`: a ':' before a key. The colons of "self:int4" and "self:layers=K" do not end a word. */
 static char *word_end(char *at) {
     for (char *colon = strchr(at, ':'); colon; colon = strchr(colon + 1, ':')) {
         const char *next = colon + 1;
@@ -145,7 +145,7 @@ static int plain_or_spec(void *ctx, int number, strategy *s, const char *word, s
                    s->name, word);
 }
 
-/* A policy governs the strategy. */
+/* A strategy with a policy is governed. */
 static int policy_key(void *ctx, int number, strategy *s, const char *key, const char *value, bool *known,
                       sereno_error *err) {
     (void)ctx;
@@ -217,7 +217,7 @@ sereno_session_options strategy_session(const strategy *s, sereno_session *engin
     o.draft = s->plain ? "none" : s->draft;
     o.speculation = s->speculation;
     o.governor = s->governed ? s->governor : sereno_governor_defaults(SERENO_POLICY_THROUGHPUT);
-    if (s->governed) o.on_decision = only_watch; /* else policy throughput had no governor at all */
+    if (s->governed) o.on_decision = only_watch; /* a listener, so that policy throughput has a governor, too */
     o.frame_hints = false;
     o.cache_folder = "";
     return o;

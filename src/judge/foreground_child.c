@@ -50,7 +50,7 @@ static int nonsense(const char *line, size_t size, sereno_error *err) {
                    n < size ? "..." : "");
 }
 
-/* A line that is no frame: the header, or the summary at the end. */
+/* A line that is not a frame: the header, or the summary at the end. */
 static bool take_other(foreground_child *f, const char *line, size_t size) {
     json_t *object = json_loadb(line, size, JSON_REJECT_DUPLICATES, NULL);
     json_int_t period = json_integer_value(json_object_get(object, "period_ns"));
@@ -82,7 +82,7 @@ static int take_line(foreground_child *f, const char *line, size_t size,
     return SERENO_OK;
 }
 
-/* Its output has ended, so it should have, too. */
+/* The child has closed its output, so it must have ended. */
 static int has_ended(foreground_child *f, sereno_error *err) {
     f->ended = true;
     if (!process_wait(&f->process, END_MS * UINT64_C(1000000))) {

@@ -11,22 +11,23 @@
 #include "utf8.h"
 
 enum {
-    EVENT_BYTES_MAX = 1 << 20, /* far above an event of any server: a token and what is said about it */
-    BODY_BYTES_MAX = 1 << 14,  /* kept of an answer that is no stream: an error and its message */
-    SHOWN_BYTES = 60,          /* of what is not understood */
-    MESSAGE_BYTES = 240,       /* of a server's own words */
-    SEED_MASK = 0x7FFFFFFF,    /* some servers read it into an int */
+    EVENT_BYTES_MAX = 1 << 20, /* more than an event of any server: a token and its data */
+    BODY_BYTES_MAX = 1 << 14,  /* kept of an answer that is not a stream: an error and its message */
+    SHOWN_BYTES = 60,          /* shown of an answer that is not understood */
+    MESSAGE_BYTES = 240,       /* shown of a server's error message */
+    SEED_MASK = 0x7FFFFFFF,    /* because some servers read it into an int */
     WAIT_MS_MAX = 50,          /* between two looks at `cancel` */
     HTTP_OK = 200,
 };
 
-/* After its last event a stream should end; else the connection is given up, which costs the next request a new one. */
+/* A stream should end soon after its last event. If it does not, the connection is closed, and the next request
+ * opens a new one. */
 static const uint64_t LINGER_NS = 200000000, NS_PER_MS = 1000000;
 
 struct peer_client {
     bool curl_ready;
-    /* Of one transfer at a time. Multi, because the easy interface looks around once a second only. It keeps the
-     * connection. */
+    /* One transfer at a time, by the multi interface, because the easy interface checks for cancelling only once a
+     * second. The multi handle keeps the connection. */
     CURLM *multi;
     CURL *easy;
     struct curl_slist *headers;
@@ -41,7 +42,7 @@ static bool ends_with(const char *text, const char *end) {
     return size >= end_size && strcmp(text + size - end_size, end) == 0;
 }
 
-/* The path that a user gave becomes that of the completions. */
+/* Completes the user's path to that of the completions. */
 static int complete_path(CURLU *url, sereno_error *err) {
     static const char completions[] = "/chat/completions";
     char *given = NULL;
@@ -112,8 +113,7 @@ int peer_open(const char *url, peer_client **out, sereno_error *err) {
     status = parse_url(peer, url, err);
     if (!status) status = add_header(peer, "Content-Type: application/json", err);
     if (!status) status = add_header(peer, "Accept: text/event-stream", err);
-    /* curl would ask for leave to send a long prompt, and wait a second for the answer of servers that know nothing of
-     * it. */
+    /* Without this, curl would send "Expect" before a long prompt and wait a second for servers that ignore it. */
     if (!status) status = add_header(peer, "Expect:", err);
     if (status) goto fail;
     *out = peer;
@@ -144,12 +144,13 @@ typedef struct exchange {
     const peer_request *request;
     peer_answer *answer;
     sereno_error *err;
-    int status; /* why the stream is not read on */
+    int status; /* why reading the stream stopped */
     sse_parser parser;
-    sereno_text beginning; /* of what came: for messages; of what is no stream more, it may be an error in JSON */
+    sereno_text beginning; /* the answer's beginning, for messages; more of an answer that is not a stream, as it may be
+                              an error in JSON */
     bool headers_seen, is_stream;
     bool heard, finished, done; /* an event came, a reason for the answer's end, [DONE] */
-    uint64_t now_ns, heard_ns;  /* bytes came; an event did, or it began */
+    uint64_t now_ns, heard_ns;  /* time of the last bytes; of the last event, or of the beginning */
     char curl_says[CURL_ERROR_SIZE];
 } exchange;
 
@@ -166,7 +167,7 @@ static const char *first_of(const char *data, size_t size, char out[SHOWN_BYTES 
     return out;
 }
 
-/* A server's own words for an error, in the forms that are around; NULL: it is none. */
+/* A server's error message, in the known JSON forms; NULL: not an error. */
 static const char *words_of_error(const json_t *document) {
     enum { N_PLACES = 4 };
     const json_t *error = json_object_get(document, "error");
@@ -233,7 +234,7 @@ static int on_event(void *ctx, const char *data, size_t size, sereno_error *err)
     exchange *x = ctx;
     x->heard = true;
     x->heard_ns = x->now_ns;
-    if (x->done || must_stop(x, x->now_ns)) return SERENO_OK; /* nobody is told of what comes too late */
+    if (x->done || must_stop(x, x->now_ns)) return SERENO_OK; /* pieces after the end are not handed out */
     if (size == strlen(end) && memcmp(data, end, size) == 0) {
         x->done = true;
         return SERENO_OK;
@@ -254,7 +255,7 @@ static void see_headers(exchange *x) {
     x->is_stream = code == HTTP_OK && type && strncmp(type, wanted, strlen(wanted)) == 0;
 }
 
-/* Keeps what is still to be kept of the beginning, and says whether that was all. */
+/* Keeps bytes of the answer's beginning; whether there was room for all. */
 static bool keep_beginning(exchange *x, const char *data, size_t size) {
     size_t most = x->is_stream ? SHOWN_BYTES : BODY_BYTES_MAX;
     size_t room = x->beginning.size < most ? most - x->beginning.size : 0, kept = size < room ? size : room;
@@ -273,7 +274,7 @@ static size_t on_bytes(char *data, size_t one, size_t size, void *ctx) {
     if (!x->is_stream) return size;
     sereno_error said;
     int status = sse_feed(&x->parser, data, size, &said);
-    if (status && !x->status) { /* the parser's own; it does not know whom it listens to */
+    if (status && !x->status) { /* the parser's message, which does not name the server */
         char shown[SHOWN_BYTES + 1];
         x->status = err_set(x->err, status, "%s: %s; it begins with '%s'", x->peer->url, said.message,
                             first_of(x->beginning.data, x->beginning.size, shown));
@@ -294,7 +295,7 @@ static int make_body(const peer_client *peer, const peer_request *r, char **out,
                              "content", r->prompt, "stream", 1, "stream_options", "include_usage", 1, "max_tokens",
                              (int)r->max_tokens, "temperature", (double)s->temperature, "top_k", (int)s->top_k, "top_p",
                              (double)s->top_p, "min_p", (double)s->min_p, "seed", (int)(s->seed & SEED_MASK),
-                             "cache_prompt", 1); /* llama.cpp's: common beginnings are kept, as ours are */
+                             "cache_prompt", 1); /* for llama.cpp: reuse the common prefix, as our engine does */
     *out = json_dumps(body, JSON_COMPACT);
     json_decref(body);
     return *out ? SERENO_OK : err_no_memory(err, "a request", size);
@@ -305,7 +306,7 @@ static bool configure(exchange *x, const char *body) {
     curl_easy_reset(easy); /* connections stay */
     return !curl_easy_setopt(easy, CURLOPT_URL, x->peer->url) && !curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L) &&
            !curl_easy_setopt(easy, CURLOPT_PROXY, "") &&
-           !curl_easy_setopt(easy, CURLOPT_HTTP09_ALLOWED, 1L) && /* what does not speak HTTP at all is shown, too */
+           !curl_easy_setopt(easy, CURLOPT_HTTP09_ALLOWED, 1L) && /* for showing answers that are not HTTP, too */
            !curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1) &&
            !curl_easy_setopt(easy, CURLOPT_HTTPHEADER, x->peer->headers) &&
            !curl_easy_setopt(easy, CURLOPT_POSTFIELDS, body) &&
@@ -313,7 +314,7 @@ static bool configure(exchange *x, const char *body) {
            !curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_bytes) && !curl_easy_setopt(easy, CURLOPT_WRITEDATA, x);
 }
 
-/* When it is to be stopped at the latest for being silent; 0: never. */
+/* Time at which the server counts as silent; 0: never. */
 static uint64_t patience_ns(const exchange *x) {
     if (x->done) return x->heard_ns + LINGER_NS;
     return x->request->silent_ns ? x->heard_ns + x->request->silent_ns : 0;
@@ -350,7 +351,7 @@ static ending transfer(exchange *x, CURLcode *result) {
     return ENDED;
 }
 
-/* An answer that is no stream: an error with its words, or something else. */
+/* The error for an answer that is not a stream: the server's message, or the answer's beginning. */
 static int judge_body(exchange *x) {
     long code = 0;
     curl_easy_getinfo(x->peer->easy, CURLINFO_RESPONSE_CODE, &code);
@@ -409,7 +410,7 @@ int peer_complete(peer_client *peer, const peer_request *request, peer_answer *o
         CURLcode result;
         ending how = transfer(&x, &result);
         status = judge(&x, how, result);
-        curl_multi_remove_handle(peer->multi, peer->easy); /* a transfer that is not at its end loses its connection */
+        curl_multi_remove_handle(peer->multi, peer->easy); /* removing an unfinished transfer closes its connection */
     }
     sse_reset(&x.parser);
     sereno_text_free(&x.beginning);

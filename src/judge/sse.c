@@ -19,7 +19,7 @@ static int append_data(sse_parser *p, const char *value, size_t size, sereno_err
     return status;
 }
 
-/* A line "name: value", "name:value" or "name"; only data interests. A comment is one without a name. */
+/* A line "name: value", "name:value" or "name"; only "data" is used. A line without a name is a comment. */
 static int take_field(sse_parser *p, const char *line, size_t size, sereno_error *err) {
     static const char name[] = {'d', 'a', 't', 'a'};
     const char *colon = memchr(line, ':', size);

@@ -122,9 +122,8 @@ static int close_parts(sereno_session *s, sereno_error *err) {
 static void *own(void *ctx) {
     sereno_session *s = ctx;
     const sereno_engine_options *e = &s->options.engine_options;
-    bool is_class =
-        e->sched >= SERENO_SCHED_IDLE && e->sched <= SERENO_SCHED_NORMAL; /* else opening returns the error */
-    if (!e->keep_owner && is_class) thread_take_class(e->sched);          /* loading is background work, too */
+    bool is_class = e->sched >= SERENO_SCHED_IDLE && e->sched <= SERENO_SCHED_NORMAL; /* else opening fails */
+    if (!e->keep_owner && is_class) thread_take_class(e->sched); /* loading is background work, too */
     s->status = open_parts(s, &s->failure);
     bool is_open = s->status == SERENO_OK;
     atomic_store(&s->opened, 1);
