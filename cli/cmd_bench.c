@@ -81,14 +81,14 @@ int bench_open(bench_command *b, const sereno_session_options *options, const ma
     o.progress = on_open;
     o.progress_ctx = b;
     int status = sereno_session_open(&o, out, &b->err);
-    if (!status || o.engine_of) return status; /* of a draft, which is neither the model's nor the cores' fault */
+    if (!status || o.engine_of) return status; /* the draft's error: no advice on model and cores */
     b->machine = machine;
     b->model = o.model_path;
     return status;
 }
 
 int bench_measured(bench_command *b, int status) {
-    interrupt_default(); /* what is printed may wait for a reader */
+    interrupt_default(); /* printing may wait for a reader */
     progress_end(&b->bar);
     if (status == SERENO_ERR_ABANDONED) return interrupt_exit_code();
     int code = status ? fail(&b->diag, &b->err) : 0;

@@ -84,7 +84,7 @@ static int choose_places(corun_bench *c) {
     memcpy(c->places.cpus, a->machine.cpu_list, sizeof a->machine.cpu_list);
     int status = corun_places_choose(&c->places, (corun_placement)a->placement, allowed, n_allowed, &c->b.err);
     if (status || a->placement == PLACEMENT_SHARED) return status;
-    /* This process and what it starts keep off the foreground's core, too. */
+    /* Pins this process, and so its children, to cores other than the foreground's. */
     return thread_pin(c->places.cpus, c->places.n_cpus, NULL, &c->b.err);
 }
 
@@ -180,7 +180,7 @@ static int open_log(corun_bench *c) {
     return status;
 }
 
-/* Prints nothing where it fails. */
+/* Prints nothing on failure. */
 static int print_results(corun_bench *c) {
     const corun_strategy_list *s = &c->strategies;
     const corun_settings settings = settings_of(c);
@@ -257,7 +257,7 @@ static int measure(corun_bench *c) {
     return bench_corun(&o, &c->runs, err);
 }
 
-/* A peer gets the text of a prompt and wraps it itself; it knows no chance. */
+/* A peer gets a prompt's text and applies its own template; it has no synthetic acceptance. */
 static int check_peers(const command_line *cl, const corun_arguments *a, const corun_strategy_list *s) {
     for (int i = 0; i < s->n; i++) {
         if (s->list[i].kind->load != LOAD_PEER || (!a->synthetic && !a->raw)) continue;

@@ -49,7 +49,7 @@ typedef struct reaction_bench {
 static int open_all(reaction_bench *r) {
     const reaction_arguments *a = r->a;
     const sereno_session_options o = session_options(a->model, 0, &a->machine, &a->draft, NULL);
-    /* Before the engine makes this thread an idle one. */
+    /* before the engine puts this thread into the idle class */
     int status = memory_stressor_open(a->foreground_cpu, &r->foreground, &r->b.err);
     if (!status) status = bench_open(&r->b, &o, &a->machine, &r->session);
     if (status) return status;
@@ -221,7 +221,7 @@ static void choose_cores(reaction_arguments *a) {
     a->machine.cpus = a->others;
 }
 
-/* What is fixed is not governed. */
+/* Fixed lengths and batches leave the governor nothing to decide. */
 static int refuse_fixed(const command_line *cl, const draft_options *draft) {
     const char *given = draft->length >= 0 ? "--draft-max" : draft->batch > 0 ? "--batch" : NULL;
     return given ? usage_error(cl, "%s fixes what is to react; it cannot be given here", given) : 0;
@@ -236,7 +236,7 @@ int cmd_bench_reaction(int argc, char **argv) {
                             .seconds = 10,
                             .sampler = sereno_sampler_defaults()};
     a.sampler.seed = 1;
-    a.governor.policy = SERENO_POLICY_UI_FIRST; /* the one that reacts to all bursts */
+    a.governor.policy = SERENO_POLICY_UI_FIRST; /* the policy that reacts to all bursts */
     const option options[] = {
         {OPTION_HEADING, .help = "what to measure"},
         MODEL_OPTION(a.model),

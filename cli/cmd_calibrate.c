@@ -49,7 +49,8 @@ static void print_document(const calibrating *c, const sereno_calibration_summar
     print_json(document);
 }
 
-/* A line for each plan and batch: the pass without attention, and the slope that weighs its subgraphs by their time. */
+/* A line for each plan and batch: time of the pass without attention, and mean slope of its subgraphs, weighted by
+ * time. */
 static void print_table(const calibrating *c, const sereno_calibration_summary *s) {
     puts("plan    batch  subgraphs  ms of products  slope");
     for (int32_t i = 0; i < s->n_baselines;) {
@@ -89,7 +90,7 @@ static bool on_progress(void *ctx, uint64_t done, uint64_t total) {
     return !watch_cancelled(&w);
 }
 
-/* Whatever calibration is kept is about to be replaced, so nothing is said of it. */
+/* no message about a kept calibration, because it is about to be replaced */
 static int open_session(calibrating *c) {
     const calibrate_arguments *a = c->a;
     sereno_session_options o = session_options(a->model, a->n_ctx, &a->machine, &a->draft, NULL);

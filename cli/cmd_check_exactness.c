@@ -55,7 +55,7 @@ static int open_engine(bench_command *b, const check_arguments *a, const opened 
     int32_t trained = (int32_t)sereno_model_describe(o->model)->n_ctx_train;
     sereno_session_options s = session_options(NULL, trained < CONTEXT ? trained : CONTEXT, &a->machine, NULL, NULL);
     s.model = o->model;
-    s.cache_folder = ""; /* plans by the kernels' own rates: trials are then the same on every machine */
+    s.cache_folder = ""; /* plans by the kernels' rates, so that trials are the same on every machine */
     s.engine_options.n_threads = n_threads;
     s.engine_options.n_sequences = n_sequences;
     return bench_open(b, &s, &a->machine, out);
@@ -74,7 +74,7 @@ static int open_drafts(bench_command *b, const check_arguments *a, opened *o, in
     return status;
 }
 
-/* The reference has one thread; what is compared with it one as well, and as many as were asked for. */
+/* The reference has one thread. It is compared with an engine of one thread and one of the given number. */
 static int open_all(bench_command *b, const check_arguments *a, opened *o) {
     const int32_t n_threads[ENGINES] = {1, a->machine.n_threads};
     o->n_engines = a->machine.n_threads > 1 ? ENGINES : 1;

@@ -42,7 +42,7 @@ static bool on_progress(void *ctx, uint64_t done, uint64_t total) {
     return !sereno_cancel_requested(&c->cancel);
 }
 
-/* What would be known only after all the work is asked before it. */
+/* Checks before the work what would otherwise fail after it. */
 static int check_output(converting *c) {
     if (path_same_file(c->path, c->output)) {
         return err_set(&c->err, SERENO_ERR_INVALID,

@@ -44,7 +44,7 @@ typedef struct foreground_command {
     bool tuned; /* it is a tuned one */
     atomic_bool stop;
     frame_totals totals;
-    frame_signal *signal;    /* who is told of frames; NULL: none */
+    frame_signal *signal;    /* frame hint; NULL: none */
     sereno_frame_hint *hint; /* likewise */
     frame_output out;
     bool live; /* a line on the terminal */
@@ -235,7 +235,8 @@ static int run_profile(foreground_command *c) {
     const foreground_arguments *a = c->a;
     bool by_path = strchr(a->profile, '/') != NULL;
     int status = SERENO_ERR_INVALID;
-    /* Tuning starts from what ships, so that a tuned profile follows it; what does not ship is tuned as it is. */
+    /* Tuning starts from the shipped profile, so that a tuned one follows its changes; a file of the user's is
+     * tuned as it is. */
     if (a->tune && !by_path) status = profile_find_shipped(a->profile, &c->profile, NULL);
     if (status) status = profile_find(a->profile, &c->profile, &c->tuned, &c->err);
     if (!status && a->has_fps) c->profile.fps = a->fps;
@@ -276,7 +277,7 @@ static int check_tune(const command_line *cl, foreground_arguments *a) {
     return 0;
 }
 
-/* Whoever read it went away, which is no news to them; anything else is. */
+/* A reader that has gone (EPIPE) is not an error; any other failed write is. */
 static int output_broke(foreground_command *c) {
     if (c->out.broken_by == EINTR) return interrupt_exit_code();
     if (c->out.broken_by == EPIPE) return EXIT_FAILED;

@@ -46,7 +46,7 @@ typedef struct run {
     progress_bar bar;
     sereno_cancel cancel;
     bool interrupted; /* a signal ended the last answer */
-    int output_lost;  /* errno: standard output takes no more, so nobody would read on; 0: it does */
+    int output_lost;  /* errno of the first failed write to standard output, which ends the run; 0: none failed */
 } run;
 
 /* ---- Options ---- */
@@ -147,7 +147,7 @@ static int load(run *r) {
 
 /* ---- Generating ---- */
 
-/* Prints at once, without a buffer. Where nobody reads any more the answer ends at the next boundary. */
+/* Prints at once, without a buffer. If the reader has gone, the answer ends at the next boundary. */
 static void print_text(run *r, const char *text, size_t size) {
     if (r->options->common.json || r->output_lost) return;
     int reason = interrupt_write(1, text, size, GRACE_MS);
@@ -162,7 +162,7 @@ static void on_text(void *ctx, const char *text, size_t size) {
     print_text(r, text, size);
 }
 
-/* Asks what comes next; the answer is to be closed in every case. */
+/* Submits the next turn; the caller closes the answer in every case. */
 static int ask(run *r, const char *text, size_t size, sereno_answer **answer, const sereno_generation **g) {
     static const sereno_generation nothing = {.finish = SERENO_FINISH_STOP};
     const run_options *o = r->options;
@@ -281,7 +281,7 @@ static int answer_once(run *r) {
     return code;
 }
 
-/* Ctrl-C was for the answer that has ended; SIGTERM is for all of it, and so is the end of who reads. */
+/* Ctrl-C was for the answer that has ended. SIGTERM, or a reader that has gone, ends the program. */
 static void end_answer(run *r) {
     interrupt_forget();
     sereno_cancel_reset(&r->cancel);
@@ -303,7 +303,8 @@ static int answer_line(run *r, const char *line, size_t size) {
 
 static void on_interrupt(void *ctx) {
     run *r = ctx;
-    /* Loading a huge file, or tokenizing, may not look at the flag for a while: a second Ctrl-C does not wait. */
+    /* Loading a huge file, or tokenizing, may not check the flag for a while. So a second Ctrl-C ends the program
+     * at once. */
     if (sereno_cancel_request(&r->cancel)) interrupt_exit();
     if (r->session) sereno_session_interrupt(r->session);
 }
@@ -316,11 +317,11 @@ static int no_line(run *r, int got, int reason) {
     return fail(&r->diag, &r->err);
 }
 
-/* Ctrl-C during an answer ends the answer; while a line is waited for, the program. SIGTERM always ends the program. */
+/* Ctrl-C ends an answer, or the program if it waits for a line. SIGTERM always ends the program. */
 static int chat_loop(run *r) {
     if (is_cancelled(r)) return interrupt_exit_code(); /* while the model was loaded: there is no answer to end */
     line_reader lines = {0};
-    bool person = terminal_is(0); /* who sees a turn fail; a program learns it from the exit code */
+    bool person = terminal_is(0); /* a person sees that a turn failed; a program needs the exit code */
     int failed = r->prompt.size > 0 ? answer_line(r, r->prompt.data, r->prompt.size) : 0;
     int code = person ? 0 : failed;
     if (person) fputs("Ctrl-C ends an answer, Ctrl-D or a second Ctrl-C the program.\n", stderr);
@@ -355,8 +356,8 @@ static int read_prompt(run *r) {
     return status ? fail(&r->diag, &r->err) : 0;
 }
 
-/* The class counts against other sessions only where the session has the least weight, and a session that is not ours
- * has neighbours. */
+/* The class has effect against other sessions only if this session has the least weight. Only a session of its own
+ * is lowered, because others contain other programs. */
 static int enter_session(run *r) {
     if (!session_is_own() && session_own(&r->err) != 0) return fail(&r->diag, &r->err);
     if (!session_lower() && procfs_autogroup_enabled()) {
@@ -375,7 +376,7 @@ static int run_all(run *r) {
     return chat_loop(r);
 }
 
-/* Returns the exit code: what a log did not take is an error, too. */
+/* Returns the exit code; a failed write to a log is an error, too. */
 static int close_run(run *r, int code) {
     interrupt_ignore();
     sereno_session *session = r->session;

@@ -102,7 +102,7 @@ static void print_table(const sensing *s, const sense_result *r) {
 
 /* ---- The recording ---- */
 
-/* What would be known only after all the work is asked before it. */
+/* Checks before the work what would otherwise fail after it. */
 static int open_record(sensing *s) {
     const char *path = s->a->record;
     if (!path) return SERENO_OK;
@@ -153,7 +153,7 @@ static int measure(sensing *s) {
                         : a->foreground_cpu >= 0         ? a->foreground_cpu
                                                          : cpu_beside(a->machine.cpu_list, a->machine.n_cpus);
     int status = open_record(s);
-    /* Before the engine makes this thread an idle one. */
+    /* before the engine puts this thread into the idle class */
     if (!status && a->foreground == FOREGROUND_STREAM) {
         status = memory_stressor_open(s->foreground_cpu, &s->foreground, &s->bench.err);
     }

@@ -28,5 +28,5 @@ int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "--version") == 0) printf("sereno %s\n", sereno_version());
     else code = command_dispatch(&sereno, argc - 1, argv + 1);
     const diagnostics d = {.to = stderr, .command = "sereno"};
-    return code ? code : finish_output(&d, code); /* of what does not look itself, as help */
+    return code ? code : finish_output(&d, code); /* failed writes of commands that do not check, such as --help */
 }

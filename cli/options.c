@@ -78,7 +78,7 @@ static bool has_name(const option *o, const char *name, size_t length) {
     return false;
 }
 
-/* A row that lacks what its kind needs would refuse every value, or take any. */
+/* Asserts that a row has the fields of its kind; otherwise it would refuse every value, or take any. */
 static void assert_whole(const command_line *cl) {
     for (const option *o = cl->options; o->help; o++) {
         bool has_range = o->kind == OPTION_INT || o->kind == OPTION_FLOAT || o->kind == OPTION_NUMBERS;

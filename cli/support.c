@@ -122,7 +122,8 @@ int fail_output(const diagnostics *d, int reason) {
 }
 
 void print_json(json_t *document) {
-    if (!document) { /* memory ran out, or text that is not UTF-8 was not given by json_text: half a result is none */
+    if (!document) { /* no memory, or a text that is not UTF-8 and did not go through json_text: prints no half result
+                      */
         fputs("sereno: the result could not be put into JSON\n", stderr);
         exit(EXIT_FAILED);
     }

@@ -1,6 +1,6 @@
 /*
- * calibration_parse on any bytes: what it accepts has figures in their ranges and rows in order, so that looking up
- * ends; and written and read again it is the same.
+ * calibration_parse on any bytes. An accepted calibration has figures in their ranges and rows in order, so that
+ * lookups end, and is the same when it is written and read again.
  */
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
- * Configuration files from any bytes: what is refused changes nothing, what is accepted leaves what was given, is the
- * same read twice, and makes settings that a governor takes or names.
+ * Configuration files from any bytes. A refused file changes nothing. An accepted one keeps settings that were given
+ * before, gives the same when it is read twice, and makes settings that a governor accepts, or refuses by name.
  */
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /*
- * Profiles and frame records from any bytes: what is accepted is within its ranges, and comes back the same when it is
- * written and read again. A profile is followed through a few frames of the pacer.
+ * Profiles and frame records from any bytes. An accepted one is within its ranges, and is the same when it is written
+ * and read again. A profile also runs through a few frames of the pacer.
  */
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
- * The GGUF reader on any bytes: it refuses, or everything that it returns lies inside them. Where it accepts,
- * the tokenizer is opened on it too, and has to keep its promises whatever the vocabulary.
+ * The GGUF reader on any bytes: it refuses them, or everything that it returns lies inside them. On an accepted file
+ * the tokenizer is opened, too, and must keep its guarantees for any vocabulary.
  */
 #include <string.h>
 
@@ -55,7 +55,7 @@ static void walk_array(walk *w, const gguf_kv *kv) {
     CHECK(kv->element != GGUF_STRING || at == kv->data + kv->size);
 }
 
-/* The getter of a value's own type takes it, but for integers that do not fit; the others say why not. */
+/* The getter of a value's own type accepts it, but for integers that do not fit; the other getters name the reason. */
 static void walk_scalar(walk *w, const gguf *g, const gguf_kv *kv, const char *key) {
     sereno_error err = {0};
     int64_t integer = 0;
@@ -122,7 +122,7 @@ static void walk_tensor(walk *w, const gguf *g, const gguf_tensor *t) {
     free(name);
 }
 
-/* What can be asked of a tokenizer, for every id. */
+/* Calls all functions of a tokenizer, for every id. */
 static void walk_vocabulary(const sereno_tokenizer *t) {
     int32_t n = sereno_tokenizer_size(t), bos = sereno_tokenizer_bos(t), eos = sereno_tokenizer_eos(t);
     CHECK(n > 0 && bos >= -1 && bos < n && eos >= -1 && eos < n);

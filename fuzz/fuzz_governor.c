@@ -1,6 +1,6 @@
 /*
- * The governor on any bytes: settings first (a policy, then as many bytes as there are settings, each a place in its
- * range), then events of 40 bytes; every decision is in the ranges of its header.
+ * The governor on any bytes: first settings (a policy, then a byte for each setting, which chooses a value in its
+ * range), then events of 40 bytes. Every decision is in the ranges of its header.
  */
 #include <math.h>
 #include <string.h>

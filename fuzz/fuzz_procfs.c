@@ -1,6 +1,6 @@
 /*
- * The parsers of procfs.h on any bytes: what schedstat_parse accepts is three numbers, what autogroup_parse accepts is
- * the kernel's line with a nice value that there is, and they read them right.
+ * The parsers of procfs.h on any bytes. schedstat_parse accepts only three numbers, autogroup_parse only the kernel's
+ * line with a valid nice value, and both read them correctly.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -48,7 +48,7 @@ static void try_autogroup(const char *text, size_t size) {
     int read_value = 0, number_at = -1, nice_at = -1, end = -1;
     sscanf(line, "/autogroup-%n%*[0-9] nice %n%d%n", &number_at, &nice_at, &read_value, &end);
     CHECK(number_at > 0 && nice_at > number_at && end > nice_at && strcmp(line + end, "\n") == 0);
-    /* What sscanf skips or takes besides is not there: blanks, a plus. */
+    /* sscanf would also accept blanks and a plus; the parser must not */
     size_t digits = strspn(line + number_at, "0123456789");
     CHECK(line + number_at + digits + strlen(" nice ") == line + nice_at);
     CHECK(memcmp(line + number_at + digits, " nice ", strlen(" nice ")) == 0);

@@ -1,6 +1,6 @@
 /*
- * recording_parse on any bytes, behind which the right check is put, as nobody would hit it by chance: what it accepts
- * has boundaries of an engine's, a sensor reads them all, and written and read again they are the same.
+ * recording_parse on any bytes, followed by the right checksum, which chance would never hit. An accepted recording
+ * has boundaries as of an engine, a sensor reads them all, and it is the same when it is written and read again.
  */
 #include <string.h>
 
@@ -24,7 +24,7 @@ static void check_windows(const recording *r) {
     }
 }
 
-/* A sensor on it: nothing it asks is not there. */
+/* Replays it to a sensor: everything that the sensor reads is there. */
 static void check_replay(const recording *r) {
     replay *p;
     sereno_sensor *sensor;

@@ -1,6 +1,6 @@
 /*
- * The parsers of optional sensors on any bytes: what they accept is within the ranges that their headers give, is read
- * the same when it is written anew, and is read the same by other means.
+ * The parsers of optional sensors on any bytes. Accepted values are within the ranges of their headers, are the same
+ * when they are written and read again, and agree with another way of reading them.
  */
 #include <inttypes.h>
 #include <math.h>

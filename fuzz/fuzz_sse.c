@@ -1,6 +1,6 @@
 /*
- * Any bytes as a stream of events: the same events and the same end however they are cut, and the same as from a parser
- * that has all of it at once.
+ * Any bytes as a stream of events. Any cut gives the same events and the same result, equal to those of a second
+ * parser that has all bytes at once.
  */
 #include <stdbool.h>
 #include <string.h>
@@ -99,7 +99,7 @@ static outcome expected(const char *bytes, size_t size) {
         }
         if (!any) event_size = o.size;
     }
-    if (any) o.size = event_size; /* what the end cuts off */
+    if (any) o.size = event_size; /* drops an event that the end cuts off */
     return o;
 }
 

@@ -1,4 +1,4 @@
-/* Relaxed: the flag orders nothing. Without a lock, or a signal handler could not call these. */
+/* Relaxed, because the flag orders no other data. Lock-free, so that signal handlers may call these. */
 #include "sereno/cancel.h"
 
 _Static_assert(__atomic_always_lock_free(sizeof(int32_t), 0), "a signal handler must not wait for a lock");

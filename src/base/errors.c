@@ -10,7 +10,8 @@
 
 int err_set(sereno_error *err, int code, const char *format, ...) {
     if (err) {
-        char message[sizeof err->message]; /* apart: the arguments may be the error's present message */
+        char message[sizeof err->message]; /* in a buffer of its own, because the arguments may contain err's old
+                                              message */
         va_list args;
         va_start(args, format);
         number_vformat(message, sizeof message, format, args);

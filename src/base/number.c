@@ -5,7 +5,7 @@
 #include <locale.h>
 #include <stdlib.h>
 
-/* The C libraries have this one ready, so it takes neither time nor memory, and cannot fail. */
+/* The C library has this locale built in, so creating it takes neither time nor memory and cannot fail. */
 static locale_t open_plain(void) {
     locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     assert(plain);
@@ -20,7 +20,7 @@ double number_parse(const char *text, char **end) {
 }
 
 int number_vformat(char *out, size_t size, const char *format, va_list args) {
-    locale_t plain = open_plain(), before = uselocale(plain); /* of this thread alone */
+    locale_t plain = open_plain(), before = uselocale(plain); /* only for this thread */
     int length = vsnprintf(out, size, format, args);
     uselocale(before);
     freelocale(plain);

@@ -132,10 +132,10 @@ static int32_t magnitude_bits(float x) {
     return (int32_t)(bits_of_float(x) & 0x7FFFFFFF);
 }
 
-/* Where the largest magnitude stands, the first of several; by bits, so that NaN is the largest of all. */
+/* Index of the largest magnitude, the first of several. Compares bits, so that NaN is the largest. */
 static int32_t largest(const float *x) {
     int32_t most = 0, at = 0;
-    for (int c = 0; c < QUANT_BLOCK; c++) { /* apart from the search for it: so it becomes vectors */
+    for (int c = 0; c < QUANT_BLOCK; c++) { /* a loop of its own, so that it becomes vector code */
         int32_t bits = magnitude_bits(x[c]);
         most = bits > most ? bits : most;
     }
@@ -143,7 +143,7 @@ static int32_t largest(const float *x) {
     return at;
 }
 
-/* A scale whose inverse might overflow is 0 as a half, and with it all numbers of its block. */
+/* The inverse of a scale. 0 for a scale so small that its half is 0 anyway: the inverse might overflow. */
 static float inverse(float scale) {
     return fabsf(scale) >= FLT_MIN ? 1.0f / scale : 0.0f;
 }
@@ -158,7 +158,7 @@ static int32_t write_q8_0(const float *x, uint8_t *p) {
     return -1;
 }
 
-/* Puts the weights of a Q4_0 block, 0 .. 15 from its numbers / scale + 8.5; more is 15. */
+/* Writes the weights of a Q4_0 block: numbers / scale + 8.5, cut to 15. */
 static void write_nibbles(const float *x, float by, uint8_t *p) {
     for (int c = 0; c < QUANT_BLOCK / 2; c++) {
         int low = (int)(x[c] * by + 8.5f), high = (int)(x[c + QUANT_BLOCK / 2] * by + 8.5f);
@@ -166,7 +166,8 @@ static void write_nibbles(const float *x, float by, uint8_t *p) {
     }
 }
 
-/* The number of largest magnitude becomes -8, so that all 16 values are used; an equally large opposite one 7. */
+/* The number of largest magnitude becomes -8, so that all 16 values are used; an equally large one of the other
+ * sign becomes 7. */
 static int32_t write_q4_0(const float *x, uint8_t *p) {
     int32_t at = largest(x);
     float scale = x[at] / -8.0f, by = inverse(scale);
@@ -176,16 +177,16 @@ static int32_t write_q4_0(const float *x, uint8_t *p) {
 }
 
 /*
- * Scales to try are those by which the number of largest magnitude becomes one of these: -8 and some more or less, or
- * the like of the other sign. What then lies beyond -8 .. 7 is cut to that. More of them, closer together or further
- * out, bring less than a thousandth of the error.
+ * The search tries scales at which the number of largest magnitude becomes one of these levels: some around -8, and
+ * the same around 7 for the other sign. Results beyond -8 .. 7 are cut to that. More levels, closer together or
+ * further out, lower the error by less than a thousandth.
  */
 enum { LEVELS = 6, LANES = 8, LEAST_Q4 = -8, MOST_Q4 = 7 };
 static const float first_level[2] = {-7.0f, 6.0f}, level_step[2] = {-0.28f, 0.28f};
 
 /*
- * Twice a small number rounded to a whole one and cut to -8 .. 7. Exact: beside 1.5 * 2^23 there are no bits for a
- * fraction. Comparisons would keep loops over it from becoming vectors.
+ * Twice the rounded number, cut to -8 .. 7. Adding 1.5 * 2^23 rounds exactly, because the sum has no bits for a
+ * fraction. Without comparisons, so that loops over it become vector code.
  */
 static float twice_cut(float x) {
     const float whole = 0x1.8p23f;
@@ -197,15 +198,15 @@ static float sum_lanes(const float *lanes) {
     return ((lanes[0] + lanes[4]) + (lanes[1] + lanes[5])) + ((lanes[2] + lanes[6]) + (lanes[3] + lanes[7]));
 }
 
-/* A block's numbers, their squares over the largest one, and the products of both. */
+/* A block's numbers, their weights (squares, relative to the largest square), and numbers times weights. */
 typedef struct weighed_block {
     const float *x;
     float weight[QUANT_BLOCK], weighed[QUANT_BLOCK];
 } weighed_block;
 
 /*
- * Rounds a block's numbers times `by`, and finds the scale that fits what they became best, the one of least squares.
- * Returns by how much the weighed error is less than that of all zeros.
+ * Rounds a block's numbers times `by`, and finds the scale that fits these integers best, by weighted least squares.
+ * Returns how much less the weighted error is than with all zeros.
  */
 static float fit_scale(const weighed_block *b, float by, float *scale) {
     float xq[QUANT_BLOCK], qq[QUANT_BLOCK];
@@ -223,7 +224,7 @@ static float fit_scale(const weighed_block *b, float by, float *scale) {
     return products * per_half;
 }
 
-/* Weighed error of a written block. */
+/* Weighted error of a written block. */
 static double block_error(const float *x, const uint8_t *p) {
     quant_block block;
     quant_block_read(TENSOR_Q4_0, p, 0, &block);
@@ -235,7 +236,7 @@ static double block_error(const float *x, const uint8_t *p) {
     return error;
 }
 
-/* The scale that the search ends with. */
+/* The scale that the search finds. */
 static float closest_scale(const float *x, float most) {
     weighed_block b = {.x = x};
     float inverse_most = 1.0f / most, best = 0, best_scale = 0;
@@ -254,7 +255,7 @@ static float closest_scale(const float *x, float most) {
     return best_scale;
 }
 
-/* As write_q4_0 does it, unless the search finds something closer. */
+/* As write_q4_0, unless the search finds a closer scale. */
 static int32_t write_q4_0_closest(const float *x, uint8_t *p) {
     int32_t bad = write_q4_0(x, p);
     if (bad >= 0 || (read_u16(p) & 0x7FFF) == 0) return bad;

@@ -10,7 +10,7 @@
 
 enum {
     BUFFER_BYTES = 1 << 19, /* well over a second of frames */
-    GRACE_MS = 500,         /* that a reader has to take the last frames */
+    GRACE_MS = 500,         /* for a reader to take the last frames */
 };
 
 int frame_output_open(frame_output *o, uint64_t period_ns, bool lines, sereno_error *err) {

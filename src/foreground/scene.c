@@ -15,7 +15,7 @@ enum {
     ITEM_ROWS = 64,   /* height of a row of the list, in pixels */
     GLYPH_SIDE = 16,  /* a mask is so many pixels wide and high */
     GLYPHS = 512,     /* masks in the atlas */
-    PARTICLES = 8192, /* in memory; more of them are the same ones at other times */
+    PARTICLES = 8192, /* glyphs in memory; further ones repeat these */
     SPLAT_SIDE = 4,
     SHADED_AT_ONCE = 256, /* pixels: the widest loop that stays in the nearest cache */
     SHADED_ROWS = 16,     /* shading writes only into so many rows, which stay in a near cache */
@@ -40,7 +40,7 @@ typedef struct node {
 } node;
 
 typedef struct block {
-    void *data; /* NULL: the profile has no use for it */
+    void *data; /* NULL: the profile does not use it */
     size_t bytes;
 } block;
 
@@ -239,7 +239,7 @@ static size_t amount(float of, double weight) {
 
 enum { KIND_BACKGROUND, KIND_LAYER, KIND_PHOTO, KIND_GLYPH, KIND_PARTICLE, KIND_WALK, KIND_SHADING };
 
-/* Without this, a frame would hold what smaller ones leave of the frame before. */
+/* Clears the frame buffer: otherwise rest of the frame before would remain. */
 static void draw_background(scene *s, uint64_t frame) {
     uint32_t colour = (uint32_t)choice(s, frame, KIND_BACKGROUND, 0);
     for (size_t row = 0; row < (size_t)s->profile.height; row++) {
@@ -259,7 +259,7 @@ static void draw_layers(scene *s, uint64_t frame, size_t rows) {
     }
 }
 
-/* The list goes on by some pixels a frame; what scrolls in is new. */
+/* The list scrolls by some pixels a frame; rows that scroll in show new pictures. */
 static void draw_photos(scene *s, uint64_t frame, size_t rows) {
     const size_t speed = 24, texels = 2 * (size_t)s->profile.width;
     for (size_t i = 0; i < rows; i++) {

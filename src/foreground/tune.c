@@ -9,7 +9,7 @@
 
 enum { FRAMES_MIN = 20 }; /* fewer say nothing about a tail */
 
-/* A run: its share of janky frames, and the periods that all but the wanted share of frames took at most. */
+/* One run: its share of janky frames, and its frame time, in periods, at the quantile 1 - wanted share. */
 typedef struct tune_run {
     double jank, quantile;
 } tune_run;
@@ -44,7 +44,7 @@ static bool is_fixed(double scale_a, const tune_run *a, double scale_b, const tu
     return scales >= far_apart && times < alike;
 }
 
-/* Moves the scale round by round; *scales: what each of them came to. */
+/* Changes the scale round by round; *scales: the scale after each round. */
 static int move_scale(profile *tuned, const tune_options *o, double *scales, sereno_error *err) {
     tune_run first = {0}, run = {0};
     double first_scale = (double)tuned->scale;
@@ -73,8 +73,8 @@ int tune_profile(profile *p, const tune_options *o, tune_result *out, sereno_err
     if (!scales) return err_no_memory(err, "scales", (size_t)o->rounds * sizeof *scales);
     int status = move_scale(&tuned, o, scales, err);
     if (!status) {
-        /* A machine has better and worse moments, so the last word is that of most rounds but the first few, which may
-         * have begun far away. */
+        /* A machine's speed varies, so the result is the median over the rounds but the first few, which may be far
+         * off. */
         int away = o->rounds / 3;
         samples_sort(scales + away, (size_t)(o->rounds - away));
         tuned.scale = (float)samples_quantile(scales + away, (size_t)(o->rounds - away), 0.5);

@@ -10,7 +10,7 @@
 typedef struct tuner {
     const tune_options *options;
     const atomic_bool *stop;
-    sereno_error err; /* of a run, in its own words */
+    sereno_error err; /* error of a run */
     double *periods;
     int n, max;
 } tuner;

@@ -11,7 +11,7 @@ typedef struct bpe_symbol {
     int32_t previous, next; /* -1: none */
 } bpe_symbol;
 
-/* A merge that could be applied when it was pushed; stale if a symbol has changed since. */
+/* A merge that was possible when it was pushed; stale if one of its symbols has changed since. */
 typedef struct bpe_pair {
     int32_t rank;
     int32_t at; /* left symbol */
@@ -49,7 +49,7 @@ static bpe_pair heap_pop(bpe_work *w) {
 static int reserve(bpe_work *w, size_t size, sereno_error *err) {
     if (size <= w->capacity) return SERENO_OK;
     size_t capacity = size < 256 ? 256 : size + size / 2;
-    /* Each of n - 1 merges at most replaces one pair and adds two: under 3n pushes in all. */
+    /* There are n - 1 first pairs, and each of at most n - 1 merges adds two: under 3n pushes in all. */
     void *symbols = realloc(w->symbols, capacity * sizeof *w->symbols);
     if (symbols) w->symbols = symbols;
     void *heap = realloc(w->heap, 3 * capacity * sizeof *w->heap);

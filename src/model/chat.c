@@ -17,8 +17,8 @@ static gguf_string find_text(gguf_string in, const char *what) {
 }
 
 /*
- * A template that brings its own system message has it written out between the marks. Where the
- * marks hold an expression instead (a quote or brace comes before the end mark) we look further.
+ * A template with its own system message has the message between the marks. If the marks enclose an expression instead
+ * (a quote or brace before the end mark), the search goes on.
  */
 static gguf_string find_default_system(gguf_string template) {
     gguf_string at = find_text(template, BEGIN "system");

@@ -15,11 +15,11 @@
 
 enum { READ_BYTES = 1 << 20 };
 
-/* What is known of a type that can be written. */
+/* A type that can be written. */
 typedef struct target {
     tensor_type type;
     uint32_t file_type; /* its number in general.file_type */
-    double largest;     /* magnitude that it holds: the largest half as a number, or as a scale */
+    double largest;     /* largest magnitude that it holds: by the largest half float, as a number or as a scale */
 } target;
 
 static const target targets[] = {
@@ -61,7 +61,7 @@ int conversion_plan(const gguf *from, tensor_type type, conversion *c, sereno_er
     }
     const char *name = tensor_type_find(gguf_main_type(from))->name;
     const gguf_string made_from = {name, strlen(name)};
-    /* One that is no string says nothing, and is replaced. */
+    /* an origin that is not a string is replaced */
     if (gguf_get_string(from, ORIGIN_KEY, &made_from, &c->origin, NULL) != 0) c->origin = made_from;
     return SERENO_OK;
 }
@@ -86,15 +86,15 @@ typedef struct writing {
     bool (*progress)(void *ctx, uint64_t done, uint64_t total);
     void *ctx;
     uint64_t done, total; /* bytes of the tensors as they were */
-    uint8_t *read;        /* of a tensor: some rows, or a part of what is copied */
+    uint8_t *read;        /* bytes read: some rows of a tensor, or a piece of a copied one */
     size_t read_bytes;    /* room for that */
     float *values;        /* of a row */
     uint8_t *row;         /* the row as written */
-    bool write_failed;    /* why is told when the writer is closed */
+    bool write_failed;    /* gguf_writer_close has the error */
     sereno_error *err;
 } writing;
 
-/* `bytes` more are done, if they were written. */
+/* Counts `bytes` as done, if they were written, and calls progress. */
 static int step(writing *x, bool written, size_t bytes) {
     x->write_failed = !written;
     if (!written) return SERENO_ERR_IO;
@@ -148,7 +148,7 @@ static int convert_tensor(writing *x, const gguf_tensor *t, tensor_type type) {
     return status;
 }
 
-/* Room for the longest row, and to read as much at least. F16 is the widest type that is written. */
+/* Allocates room for the longest row as floats, as written (F16 is the widest type) and as read. */
 static int allocate_rows(writing *x) {
     size_t columns = 0;
     x->read_bytes = READ_BYTES;

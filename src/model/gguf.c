@@ -15,17 +15,17 @@ enum {
     KV_BYTES_MIN = 8 + 4 + 1,
     TENSOR_BYTES_MIN = 8 + 4 + 8 + 4 + 8,
     HEADER_BYTES = 2 << 20,     /* read at first: a usual vocabulary fits */
-    HEADER_BYTES_MAX = 1 << 30, /* what is longer is no header, and not to be read to see that */
+    HEADER_BYTES_MAX = 1 << 30, /* a longer header is refused without reading it */
 };
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are read as they stand in the file");
 
-/* Where we read; `what` is the key or tensor being read, for messages. */
+/* The state of reading. what: the key or tensor being read, for messages. */
 typedef struct reader {
     const char *file;
     const uint8_t *data; /* the first `present` bytes of the file's `size` */
     size_t present, size, at;
-    size_t wanted; /* more than are present; 0: they were enough so far */
+    size_t wanted; /* bytes needed, more than present; 0: none missing so far */
     gguf_string what;
     sereno_error *err;
 } reader;
@@ -38,7 +38,7 @@ static int bad(const reader *r, size_t offset, const char *problem) {
     return err_set(r->err, SERENO_ERR_FORMAT, "%s: at byte %zu: %s", r->file, offset, problem);
 }
 
-/* Whether the next bytes, which the file has, are in memory too. Where not, reading fails and goes no further. */
+/* Whether the next bytes, which the file has, are in memory. If not, notes how many are wanted, and reading fails. */
 static bool is_present(reader *r, size_t size) {
     if (r->present - r->at >= size) return true;
     r->wanted = r->at + size;
@@ -301,7 +301,8 @@ int gguf_parse(const char *name, const uint8_t *data, size_t size, gguf **out, s
     return status;
 }
 
-/* Only the header tells how long it is, so it is begun again with twice the bytes until they are enough. */
+/* The header's length is known only from reading it. So reading begins again with twice the bytes until they are
+ * enough. */
 static int read_header(const input_file *file, gguf **out, sereno_error *err) {
     uint8_t *header = NULL;
     int status = SERENO_OK;

@@ -1,4 +1,4 @@
-/* What a GGUF file says once it is read: tensors by name, keys by name and type. */
+/* Looks up tensors of a GGUF file by name, and keys by name and type. */
 #include <inttypes.h>
 #include <string.h>
 

@@ -135,7 +135,7 @@ static int find_tensor(sereno_model *m, const arch_tensor *row, int layer, const
     return check_tensor(m, *out, dims[row->columns], dims[row->rows], err);
 }
 
-/* Weights that the table does not know would be left out of the sum silently: refuse the first by name. */
+/* Refuses the first tensor that the table does not know, by name: it would be left out of the computation silently. */
 static int refuse_unused(const sereno_model *m, sereno_error *err) {
     for (size_t i = 0; i < m->gguf->n_tensors; i++) {
         const gguf_tensor *t = &m->gguf->tensors[i];
@@ -185,7 +185,7 @@ static const char *copy_string(const gguf *g, const char *key, const char *fallb
     return out;
 }
 
-/* What is asked of a model after it is open must not need its file. */
+/* Copies what a model's public functions return after opening, so that they need no keys of the file. */
 static int copy_chat_template(sereno_model *m, sereno_error *err) {
     const gguf_string none = {0};
     gguf_string text;

@@ -74,7 +74,7 @@ int32_t sereno_token_find(const sereno_tokenizer *t, const char *bytes, size_t s
     return vocabulary_find(t->vocabulary, bytes, size);
 }
 
-/* What the pieces of one sereno_tokenize call are encoded with. */
+/* State of encoding the pieces of one sereno_tokenize call. */
 typedef struct encoder {
     const sereno_tokenizer *t;
     const char *text; /* from its beginning */

@@ -11,7 +11,7 @@
 
 enum { VOCAB_MAX = 1 << 22 };
 
-/* Writes the bytes that a token's text stands for (never more than the text has); 0 if it is not so written. */
+/* Writes the bytes that a token's text stands for, never more than the text has; 0: the text has another spelling. */
 static size_t bytes_of_text(gguf_string text, char *out) {
     size_t n = 0;
     for (size_t at = 0; at < text.size;) {
@@ -119,7 +119,7 @@ static int load_tokens(vocabulary *v, const gguf *g, sereno_error *err) {
     return SERENO_OK;
 }
 
-/* Some vocabularies lack bytes that their makers never met; text with these is refused when it comes. */
+/* Some vocabularies have no token for some bytes. A text with such a byte is refused later. */
 static void load_byte_tokens(vocabulary *v) {
     for (int byte = 0; byte < 256; byte++) {
         char c = (char)byte;
@@ -257,7 +257,7 @@ static int load_id(const vocabulary *v, const gguf *g, const char *key, int32_t 
     return SERENO_OK;
 }
 
-/* Generation ends at the tokens that the keys name, and at the usual ones that chats end turns with. */
+/* Generation ends at the tokens that the keys name, and at the usual end-of-turn tokens of chats. */
 static int load_ends(vocabulary *v, const gguf *g, sereno_error *err) {
     static const char *const keys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
                                        "tokenizer.ggml.eom_token_id"};

@@ -14,8 +14,8 @@ typedef struct shown {
 } shown;
 
 /*
- * Quoted, with everything that a terminal would not print as \xNN: two tokens that differ must not look the same. Of a
- * long token only what begins at `from` is shown.
+ * Quotes a token's bytes, with every byte that a terminal would not print as \xNN, so that different tokens look
+ * different. Of a long token it shows only the bytes from `from` on.
  */
 static shown show_token(const sereno_tokenizer *t, int32_t id, size_t from) {
     shown s;
@@ -50,7 +50,7 @@ static const char *kind_name(sereno_token_kind kind) {
     return names[kind];
 }
 
-/* Of the bytes of two tokens: where they part, which is the size of both where they are the same. */
+/* Length of the common prefix of two tokens' bytes. */
 static size_t first_difference(const char *a, size_t a_size, const char *b, size_t b_size) {
     size_t at = 0;
     while (at < a_size && at < b_size && a[at] == b[at]) at++;

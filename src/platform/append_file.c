@@ -10,7 +10,7 @@
 
 #include "errors.h"
 
-/* Says why this is no file to append to; NULL: it is one. */
+/* Why the file is not suitable for appending; NULL: it is. */
 static const char *problem_of(int fd) {
     struct stat info;
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET}; /* all of it */
@@ -27,7 +27,7 @@ int append_file_open(const char *path, append_file **out, sereno_error *err) {
         append_file_close(&f);
         return err_no_memory(err, "a file to append to", sizeof *f + strlen(path));
     }
-    /* Not blocking: a pipe would wait for who writes into it. */
+    /* O_NONBLOCK: opening a pipe would wait for a writer. */
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
     const char *problem = fd < 0 ? strerror(errno) : problem_of(fd);
     if (!problem && !(f->file = fdopen(fd, "rb"))) problem = strerror(errno);
@@ -62,7 +62,7 @@ int append_file_write(append_file *f, const char *record, size_t size, sereno_er
         return SERENO_OK;
     }
     int status = err_set(err, SERENO_ERR_IO, "cannot append to '%s': %s", f->path, strerror(errno));
-    (void)!ftruncate(fd, f->end); /* half a record, if it cannot be helped, is cut off by the next one */
+    (void)!ftruncate(fd, f->end); /* if this fails, the next write cuts the half record off */
     return status;
 }
 

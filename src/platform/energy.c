@@ -66,7 +66,7 @@ static bool add_zone(energy_meter *m, const char *folder, int i, int name_fd) {
     if (!is_package(name_fd)) return true;
     int range_fd = open_file(folder, i, "max_energy_range_uj"), fd = open_file(folder, i, "energy_uj");
     zone z = {.fd = fd};
-    int reason = errno; /* of the counter, where it could not be opened */
+    int reason = errno; /* errno of a counter that could not be opened */
     bool good = fd >= 0;
     if (good) {
         reason = EBADMSG;

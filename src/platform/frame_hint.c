@@ -18,8 +18,8 @@ _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "processes cannot share the lock of 
 enum { MODE = 0600, READ_TRIES = 4 };
 
 /*
- * A frame is changed in three stores: begin 0, deadline, begin. So a begin that is the same before and after the
- * deadline was read belongs to it, and whoever dies between the stores leaves no frame.
+ * A writer changes a frame in three stores: begin 0, deadline, begin. If a reader sees the same begin before and after
+ * it reads the deadline, the two belong together. A writer that dies between the stores leaves no frame.
  */
 typedef struct frame_memory {
     _Atomic uint64_t begin_ns; /* 0: no frame */
@@ -43,8 +43,8 @@ static int cannot_use(const char *name, int reason, sereno_error *err) {
                    strerror(reason));
 }
 
-/* Only what this user alone can write is believed. One that is empty was not finished by who made it. Its place is
- * taken, too: a hole in shared memory that is full would be a SIGBUS later. */
+/* Accepts only a file that this user alone can write. An empty file was left by a creator that died. Its memory is
+ * reserved, too, because writing to a hole in full shared memory would raise SIGBUS. */
 static int check(const char *name, int fd, sereno_error *err) {
     struct stat info;
     if (fstat(fd, &info) != 0) return cannot_use(name, errno, err);
@@ -140,7 +140,7 @@ void sereno_frame_end(sereno_frame_hint *hint, uint64_t now_ns) {
                                             memory_order_relaxed);
 }
 
-/* Whether a frame counts; what no writer of ours could have said does not. */
+/* Whether a frame counts: not if no writer of this program could have written it. */
 static bool counts(uint64_t begin_ns, uint64_t deadline_ns, uint64_t now_ns) {
     if (begin_ns == 0 || begin_ns > now_ns) return false;
     if (deadline_ns <= begin_ns || deadline_ns - begin_ns > SERENO_FRAME_NS_MAX) return false;

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The kernel hands a signal handler nothing of ours, so this is the one piece of global state here. All of it is
+/* The kernel passes no context to a signal handler, so this is the one piece of global state. All of it is
  * lock-free, so a handler may write it. */
 static struct {
     void (*call)(void *ctx);
@@ -51,12 +51,12 @@ bool interrupt_pending(void) {
 
 void interrupt_forget(void) {
     atomic_store(&current.pending, false);
-    if (atomic_load(&current.terminated)) atomic_store(&current.pending, true); /* it may have come in between */
+    if (atomic_load(&current.terminated)) atomic_store(&current.pending, true); /* a signal may have come in between */
 }
 
 /*
- * Waits until fd is ready, or broken; after a signal for grace_ms at most, then false with errno EINTR. Signals are let
- * in only while it waits, so that none is missed between the look and the wait.
+ * Waits until fd is ready or broken; after a signal for grace_ms at most, then false with errno EINTR. Signals are
+ * unblocked only during the wait, so that none is missed between the check and the wait.
  */
 static bool wait_ready(int fd, short events, int grace_ms) {
     sigset_t both, before;

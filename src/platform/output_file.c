@@ -59,7 +59,7 @@ int output_file_open(const char *path, bool replace, output_file **out, sereno_e
     return status;
 }
 
-/* All of it, or false with errno; a write that failed before is known to whoever wrote. */
+/* Flushes everything to the disk, or returns false with errno. */
 static bool to_disk(FILE *file) {
     if (fflush(file) != 0) return false;
     if (ferror(file)) {
@@ -78,9 +78,9 @@ int output_file_commit(output_file *f, sereno_error *err) {
     }
     f->to = NULL;
     if (!good) return err_set(err, SERENO_ERR_IO, "cannot write '%s': %s", f->temporary, strerror(reason));
-    if (!f->replace) { /* something may have come since the start: a link takes a name only if nobody has it */
+    if (!f->replace) { /* a file may have appeared since opening; link fails if the name exists */
         if (link(f->temporary, f->path) == 0) return SERENO_OK; /* close removes the other name */
-        /* Where the file system has no links, a gap stays between the look and the renaming. */
+        /* without links, a file that appears between the check and the renaming is lost */
         if (errno == EEXIST || path_exists(f->path)) return err_set(err, SERENO_ERR_IO, "'%s' exists already", f->path);
     }
     if (rename(f->temporary, f->path) != 0) {

@@ -25,7 +25,7 @@ enum {
     LOWER_AGAIN_NS = 60000000
 };
 
-/* What a child could not get before its program or function began. */
+/* The step that failed in a child before its program or function began. */
 enum { STEP_KEPT, STEP_STANDARD, STEP_ENVIRONMENT, STEP_EXECUTE };
 static const char *const step_texts[] = {
     [STEP_KEPT] = "the file that it is to keep: ",
@@ -75,9 +75,9 @@ static pid_t fork_blocked(sigset_t *before) {
 /* In a child: a session of its own, which does not outlive its parent. */
 static void begin_child(pid_t parent) {
     prctl(PR_SET_PDEATHSIG, (unsigned long)SIGKILL, 0UL, 0UL, 0UL);
-    if (getppid() != parent) _exit(EXIT_FAILURE); /* it had gone before anybody would have told us */
+    if (getppid() != parent) _exit(EXIT_FAILURE); /* the parent ended before prctl, so no signal will come */
     pid_t session = setsid();
-    assert(session == getpid()); /* only leaders of a group are refused, and nobody else has our number */
+    assert(session == getpid()); /* only a group's leader is refused, and a new process leads none */
     (void)session;
 }
 
@@ -98,13 +98,13 @@ static void default_signals(void) {
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* A descriptor above the standard ones for the same file, so that setting one of these never closes what another is to
- * become; -1 with errno. The old one stays open. */
+/* Duplicates a descriptor to a number above the standard ones, so that setting one of these never closes the source
+ * of another; -1 with errno. The old one stays open. */
 static int above_standard(int fd) {
     return fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 }
 
-/* What `standard` is to become: itself where it is inherited. */
+/* The source of a standard descriptor: itself if it is inherited. */
 static int find_source(int wanted, int standard, int flags) {
     if (wanted == PROCESS_INHERIT) return standard;
     if (wanted >= 0) return above_standard(wanted);
@@ -117,7 +117,7 @@ static int find_source(int wanted, int standard, int flags) {
 static bool connect_standard(const process_options *o) {
     int in = find_source(o->input_fd, STDIN_FILENO, O_RDONLY);
     int out = find_source(o->output_fd, STDOUT_FILENO, O_WRONLY);
-    /* An inherited one may be closed, which is no reason to fail. */
+    /* an inherited one may be closed, which is not an error */
     return in >= 0 && out >= 0 && (in == STDIN_FILENO || dup2(in, STDIN_FILENO) >= 0) &&
            (out == STDOUT_FILENO || dup2(out, STDOUT_FILENO) >= 0);
 }
@@ -230,7 +230,7 @@ static void describe_end(process *p, const siginfo_t *info) {
     }
 }
 
-/* Looks at how the leader ended but leaves it there: while it is, nobody else's group can have its number. */
+/* Reads how the leader ended, but does not reap it: until then no other process group can get its number. */
 static bool look(process *p, int flags) {
     if (p->pid == 0 || p->ended) return true;
     siginfo_t info = {0};
@@ -269,7 +269,7 @@ void process_end(process *p, uint64_t timeout_ns) {
     }
     kill(-p->pid, SIGKILL);
     look(p, 0);
-    /* The leader, and then those whose parents have gone. */
+    /* Reaps the leader, then orphans of its group. */
     while (waitpid(-p->pid, NULL, 0) > 0 || errno == EINTR) continue;
     p->pid = 0;
 }
@@ -283,7 +283,7 @@ bool process_own_path(char *out, size_t size) {
 
 /* ---- Sessions ---- */
 
-/* Ctrl-Z reaches this process alone, because the child has no terminal that controls it. */
+/* Ctrl-Z reaches only this process, because the child has no controlling terminal. */
 static void stop_both(pid_t child) {
     sigset_t stop;
     sigemptyset(&stop);
@@ -295,7 +295,7 @@ static void stop_both(pid_t child) {
     kill(child, SIGCONT);
 }
 
-/* Hands signals on until the child has ended. */
+/* Passes signals on until the child has ended. */
 _Noreturn static void stand_for(pid_t child, const sigset_t *before) {
     sigset_t awaited, mask = *before;
     sigemptyset(&awaited);

@@ -18,7 +18,7 @@ static bool take_percent(const char **at, const char *end, const char *name, flo
     return true;
 }
 
-/* What follows "some " or "full ", up to the end of its line. */
+/* Parses the rest of a line after "some " or "full ". */
 static bool parse_line(const char *at, const char *end, psi_line *out) {
     return take_percent(&at, end, "avg10=", &out->avg10) && take_percent(&at, end, "avg60=", &out->avg60) &&
            take_percent(&at, end, "avg300=", &out->avg300) && take_text(&at, end, "total=") &&

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A page that nobody can make shorter: otherwise another process could turn our accesses into SIGBUS. */
+/* Seals the page's size: if another process shortened it, our accesses would raise SIGBUS. */
 enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
 
 static void *map(int fd) {

@@ -39,7 +39,7 @@ int thread_pin(const int *cpus, int n_cpus, thread_undo *undo, sereno_error *err
         return err_set(err, errno == EINVAL ? SERENO_ERR_INVALID : SERENO_ERR_SYSTEM,
                        "cannot run on the cores asked for: %s", strerror(errno));
     }
-    /* The kernel leaves out cores that are not there without a word. */
+    /* the kernel leaves out missing cores without an error */
     if (sched_getaffinity(0, sizeof taken, &taken) == 0 && !CPU_EQUAL(&set, &taken)) {
         if (known) sched_setaffinity(0, sizeof before, &before);
         return err_set(err, SERENO_ERR_INVALID, "not all of the cores asked for exist or may be used");
@@ -69,7 +69,7 @@ void thread_restore(thread_undo *undo) {
     *undo = (thread_undo){0};
 }
 
-/* A call is made only for what is not there yet: sandboxes refuse calls, whatever they would change. */
+/* Makes a call only for a change: sandboxes refuse these calls even if they would change nothing. */
 bool thread_take_class(sereno_sched sched) {
     bool wants_nice = sched != SERENO_SCHED_NORMAL;
     sereno_sched present = sched;
