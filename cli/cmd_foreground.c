@@ -92,8 +92,8 @@ static void print_header(foreground_command *c) {
 
 static void print_summary(foreground_command *c) {
     const frame_totals *t = &c->totals;
-    json_t *ms = json_pack("{s:f, s:f, s:f}", "p50", frame_totals_ms(t, 0.5), "p95", frame_totals_ms(t, 0.95), "p99",
-                           frame_totals_ms(t, 0.99));
+    json_t *ms = json_quantiles(
+        (sereno_quantiles){frame_totals_ms(t, 0.5), frame_totals_ms(t, 0.95), frame_totals_ms(t, 0.99)}, true);
     json_t *summary = json_pack("{s:I, s:I, s:f, s:I, s:o, s:f}", "frames", (json_int_t)t->frames, "janky",
                                 (json_int_t)t->janky, "jank_rate", frame_totals_jank(t), "dropped",
                                 (json_int_t)t->dropped, "frame_ms", ms, "latency_ns", frame_totals_latency_ns(t));
