@@ -30,8 +30,6 @@ bool bench_begin(bench_command *b, const common_options *common, const char *com
 
 /* For the bench's options. */
 bench_watch bench_watch_of(bench_command *b);
-/* For sereno_engine_options.progress, with the command as its context. */
-bool bench_on_load(void *ctx, uint64_t done, uint64_t total);
 /* For an engine of this model, on the machine as it was asked for; loading it shows progress. */
 sereno_engine_options bench_engine_options(bench_command *b, const machine_options *machine, const sereno_model *model);
 
@@ -49,5 +47,10 @@ int bench_end(bench_command *b, int code);
 
 /* A document with what each of them says: schema_version, version, cpu. */
 json_t *bench_document(void);
+
+/* The beginning of a table: a model's name, type and origin, without the end of the line. */
+void print_model(const sereno_model_info *model);
+/* A line that says that acceptance was by chance, at these rates; NULL: it was not, and none. */
+void print_synthetic(const char *rates);
 
 #endif

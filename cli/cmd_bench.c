@@ -3,6 +3,7 @@
 #include "command.h"
 #include "cpu.h"
 #include "interrupt.h"
+#include "utf8.h"
 
 static const command benches[] = {
     {"memory", "bandwidth and latency of the memory, and the peak of byte products", cmd_bench_memory},
@@ -45,7 +46,7 @@ bench_watch bench_watch_of(bench_command *b) {
     return (bench_watch){&b->cancel, on_progress, b};
 }
 
-bool bench_on_load(void *ctx, uint64_t done, uint64_t total) {
+static bool on_load(void *ctx, uint64_t done, uint64_t total) {
     bench_command *b = ctx;
     progress_update(&b->bar, done, total);
     return !sereno_cancel_requested(&b->cancel);
@@ -62,7 +63,7 @@ sereno_engine_options bench_engine_options(bench_command *b, const machine_optio
     take_class(b, machine);
     machine_apply(machine, &o);
     o.isa = machine_isa(NULL);
-    o.progress = bench_on_load;
+    o.progress = on_load;
     o.progress_ctx = b;
     return o;
 }
@@ -70,7 +71,7 @@ sereno_engine_options bench_engine_options(bench_command *b, const machine_optio
 /* One bar for all that is opened. */
 static bool on_open(void *ctx, const char *what, uint64_t done, uint64_t total) {
     (void)what;
-    return bench_on_load(ctx, done, total);
+    return on_load(ctx, done, total);
 }
 
 int bench_open(bench_command *b, const sereno_session_options *options, const machine_options *machine,
@@ -107,4 +108,16 @@ json_t *bench_document(void) {
     char cpu[128];
     cpu_name(cpu, sizeof cpu);
     return json_pack("{s:i, s:s, s:s}", "schema_version", SCHEMA_VERSION, "version", sereno_version(), "cpu", cpu);
+}
+
+void print_model(const sereno_model_info *m) {
+    char text[256];
+    snprintf(text, sizeof text, "%.96s (%s, origin %.96s)", *m->name ? m->name : "a model without a name",
+             m->weight_type, m->origin);
+    utf8_make_printable(text); /* names out of files may hold anything */
+    fputs(text, stdout);
+}
+
+void print_synthetic(const char *rates) {
+    if (rates) printf("SYNTHETIC acceptance %s: the text is nonsense\n", rates);
 }

@@ -44,7 +44,7 @@ typedef struct corun_arguments {
 typedef struct corun_bench {
     const corun_arguments *a;
     bench_command b;
-    char path[4096]; /* of the model */
+    char path[PATH_SIZE]; /* of the model */
     sereno_model *model;
     corun_strategy_list strategies;
     synthetic_acceptance synthetic;
@@ -123,7 +123,7 @@ static void warn_of_calibration(void *ctx, const char *remark) {
 static corun_sessions sessions_of(corun_bench *c) {
     corun_sessions s = {.strategies = &c->strategies,
                         .options = session_options(c->path, c->a->n_ctx, &c->a->machine, NULL, NULL),
-                        .aggressor_cpu = c->places.foreground_cpu,
+                        .stressor_cpu = c->places.foreground_cpu,
                         .on_unquiet = warn_of_calibration,
                         .ctx = c};
     s.options.engine_options.n_threads = c->places.n_threads;
@@ -202,10 +202,9 @@ static int print_results(corun_bench *c) {
                            .same_a = corun_strategies_find(s, "native") >= 0 ? "native" : NULL,
                            .same_b = corun_strategies_find(s, "native-again") >= 0 ? "native-again" : NULL};
     if (!c->a->common.json) {
-        const sereno_model_info *m = sereno_model_describe(c->model);
-        printf("%s (%s), %d LLM thread%s, draft %s\n", m->name, m->weight_type, c->places.n_threads,
-               c->places.n_threads > 1 ? "s" : "", c->a->draft);
-        if (c->a->synthetic) printf("SYNTHETIC acceptance %s: the text is nonsense\n", c->a->synthetic);
+        print_model(sereno_model_describe(c->model));
+        printf(", %d LLM thread%s, draft %s\n", c->places.n_threads, c->places.n_threads > 1 ? "s" : "", c->a->draft);
+        print_synthetic(c->a->synthetic);
         return corun_report_text(&report, &c->b.err);
     }
     json_t *document = bench_document();
@@ -220,7 +219,7 @@ static int print_results(corun_bench *c) {
 
 static int measure(corun_bench *c) {
     const corun_arguments *a = c->a;
-    char program[4096];
+    char program[PATH_SIZE];
     sereno_error *err = &c->b.err;
     if (!process_own_path(program, sizeof program)) {
         return err_set(err, SERENO_ERR_SYSTEM, "the path of this program cannot be found out, to start the foreground");
@@ -272,7 +271,7 @@ static int run_bench(const command_line *cl, corun_arguments *a) {
     int code = machine_check(cl, &a->machine);
     if (code) return code;
     corun_bench *c = calloc(1, sizeof *c);
-    if (!c) return fail(&(diagnostics){stderr, false, cl->command}, &(sereno_error){SERENO_ERR_NO_MEMORY, "no memory"});
+    if (!c) return fail_no_memory(cl->command);
     c->a = a;
     sereno_error wrong;
     int status = corun_strategies_parse(a->strategies, a->draft, &c->strategies, &wrong);
@@ -329,63 +328,56 @@ static void last_words(char *out, size_t size) {
 int cmd_bench_corun(int argc, char **argv) {
     corun_arguments a = default_arguments();
     const option options[] = {
-        {OPTION_HEADING, NULL, NULL, NULL, "what to compare", 0, 0, NULL, NULL},
-        {OPTION_TEXT, "-m, --model", "PATH", &a.model,
-         "GGUF file; default $SERENO_MODEL, else the model that tools/get-model fetched", 0, 0, NULL, NULL},
-        {OPTION_TEXT, "--strategies", "LIST", &a.strategies,
-         "separated by commas, each NAME or NAME:KEY=VALUE:... as explained below. Default native, native-again, spin, "
-         "plain, spec, spec:batch=8, freq-limit:factor=2, chunk-sleep and hint",
-         0, 0, NULL, NULL},
-        {OPTION_TEXT, "--foreground", "LIST", &a.foregrounds,
-         "profiles of sereno foreground, separated by commas; default social-1", 0, 0, NULL, NULL},
-        {OPTION_CHOICE, "--placement", "WHERE", &a.placement,
-         "split: the foreground has a core of its own and the LLM one thread on another. shared: both run where the "
-         "system puts them, the LLM with a thread a core. Default split",
-         0, 0, placement_names, NULL},
-        {OPTION_TEXT, "-md, --draft", "DRAFT", &a.draft,
-         "as for sereno run, for strategies that name none; default ngram", 0, 0, NULL, NULL},
-        {OPTION_TEXT, "--synthetic-acceptance", "RATES", &a.synthetic,
-         "accept by chance, as explained by sereno bench decode --help; prompts are cut to 32 tokens", 0, 0, NULL,
-         NULL},
-        {OPTION_CHOICE, "--load", "KIND", &a.load,
-         "steady: one request after the other. sporadic: a short one every few seconds. Default steady", 0, 0,
-         load_names, NULL},
-        {OPTION_HEADING, NULL, NULL, NULL, "how long", 0, 0, NULL, NULL},
-        {OPTION_FLOAT, "--seconds", "S", &a.seconds, "of each run; default 5", 0.1, 3600, NULL, NULL},
-        {OPTION_FLOAT, "--warm-up", "S", &a.warm_up, "before these, not counted; default 1", 0, 600, NULL, NULL},
-        {OPTION_INT, "--repeats", "R", &a.repeats, "runs of each strategy beside each foreground; default 10", 1,
-         100000, NULL, NULL},
-        {OPTION_INT, "--min-frames", "N", &a.frames_min,
-         "more repeats until each strategy has so many frames beside each foreground; default 0: none", 0, 1 << 30,
-         NULL, NULL},
-        {OPTION_TEXT, "--log", "FILE", &a.log,
-         "append each run to FILE, and count what is there already if the settings were the same: so that a bench that "
-         "was ended can go on. Default: none",
-         0, 0, NULL, NULL},
-        {OPTION_FLAG, "--report", NULL, &a.report, "measure nothing, print what the log holds", 0, 0, NULL, NULL},
-        {OPTION_HEADING, NULL, NULL, NULL, "requests", 0, 0, NULL, NULL},
-        {OPTION_TEXT, "--prompts", "PATH", &a.prompts, "a file, or a folder of *.txt; default bench/prompts", 0, 0,
-         NULL, NULL},
-        {OPTION_FLAG, "--raw", NULL, &a.raw, "continue the prompts as they are, without the model's chat template", 0,
-         0, NULL, NULL},
-        {OPTION_INT, "-n, --predict", "N", &a.n_predict, "at most N tokens of answer; default 256, sporadic 64", 1,
-         1 << 20, NULL, NULL},
-        {OPTION_INT, "-c, --ctx-size", "N", &a.n_ctx, "context in tokens; default 4096 or the model's", 1, 1 << 24,
-         NULL, NULL},
+        {OPTION_HEADING, .help = "what to compare"},
+        MODEL_OPTION(a.model),
+        {OPTION_TEXT, "--strategies", &a.strategies, .value = "LIST",
+         .help = "separated by commas, each NAME or NAME:KEY=VALUE:... as explained below. Default native, "
+                 "native-again, spin, plain, spec, spec:batch=8, freq-limit:factor=2, chunk-sleep and hint"},
+        {OPTION_TEXT, "--foreground", &a.foregrounds, .value = "LIST",
+         .help = "profiles of sereno foreground, separated by commas; default social-1"},
+        {OPTION_CHOICE, "--placement", &a.placement, .value = "WHERE", .choices = placement_names,
+         .help = "split: the foreground has a core of its own and the LLM one thread on another. shared: both run "
+                 "where the system puts them, the LLM with a thread a core. Default split"},
+        {OPTION_TEXT, "-md, --draft", &a.draft, .value = "DRAFT",
+         .help = "as for sereno run, for strategies that name none; default ngram"},
+        {OPTION_TEXT, "--synthetic-acceptance", &a.synthetic, .value = "RATES",
+         .help = "accept by chance, as explained by sereno bench decode --help; prompts are cut to 32 tokens"},
+        {OPTION_CHOICE, "--load", &a.load, .value = "KIND", .choices = load_names,
+         .help = "steady: one request after the other. sporadic: a short one every few seconds. Default steady"},
+        {OPTION_HEADING, .help = "how long"},
+        {OPTION_FLOAT, "--seconds", &a.seconds, .value = "S", .low = 0.1, .high = 3600,
+         .help = "of each run; default 5"},
+        {OPTION_FLOAT, "--warm-up", &a.warm_up, .value = "S", .low = 0, .high = 600,
+         .help = "before these, not counted; default 1"},
+        {OPTION_INT, "--repeats", &a.repeats, .value = "R", .low = 1, .high = 100000,
+         .help = "runs of each strategy beside each foreground; default 10"},
+        {OPTION_INT, "--min-frames", &a.frames_min, .value = "N", .low = 0, .high = 1 << 30,
+         .help = "more repeats until each strategy has so many frames beside each foreground; default 0: none"},
+        {OPTION_TEXT, "--log", &a.log, .value = "FILE",
+         .help = "append each run to FILE, and count what is there already if the settings were the same: so that a "
+                 "bench that was ended can go on. Default: none"},
+        {OPTION_FLAG, "--report", &a.report, .help = "measure nothing, print what the log holds"},
+        {OPTION_HEADING, .help = "requests"},
+        {OPTION_TEXT, "--prompts", &a.prompts, .value = "PATH",
+         .help = "a file, or a folder of *.txt; default bench/prompts"},
+        {OPTION_FLAG, "--raw", &a.raw, .help = "continue the prompts as they are, without the model's chat template"},
+        {OPTION_INT, "-n, --predict", &a.n_predict, .value = "N", .low = 1, .high = 1 << 20,
+         .help = "at most N tokens of answer; default 256, sporadic 64"},
+        CONTEXT_OPTION(a.n_ctx),
         SAMPLER_OPTIONS(a.sampler),
-        {OPTION_SEED, "-s, --seed", "N", &a.sampler.seed,
-         "of the first repeat's requests (each later one has the next), the order of runs and the intervals; default 1",
-         0, 0, NULL, NULL},
-        {OPTION_HEADING, NULL, NULL, NULL, "machine", 0, 0, NULL, NULL},
-        {OPTION_INT, "-t, --threads", "N", &a.machine.n_threads,
-         "compute threads of the LLM; default 1 in split placement, all cores in shared", 1, SERENO_THREADS_MAX, NULL,
-         &a.threads_given},
-        {OPTION_TEXT, "--cpu", "LIST", &a.machine.cpus,
-         "cores of the LLM; default: split, those that the foreground has not; shared, any", 0, 0, NULL, NULL},
-        {OPTION_INT, "--foreground-cpu", "N", &a.foreground_cpu,
-         "core of the foreground in split placement; default the last one", 0, 4095, NULL, NULL},
-        {OPTION_CHOICE, "--activations", "BITS", &a.machine.activations, "auto, 8 or 16, as for sereno run", 0, 0,
-         activation_names, NULL},
+        {OPTION_SEED, "-s, --seed", &a.sampler.seed, .value = "N",
+         .help = "of the first repeat's requests (each later one has the next), the order of runs and the intervals; "
+                 "default 1"},
+        {OPTION_HEADING, .help = "machine"},
+        {OPTION_INT, "-t, --threads", &a.machine.n_threads, .value = "N", .low = 1, .high = SERENO_THREADS_MAX,
+         .given = &a.threads_given,
+         .help = "compute threads of the LLM; default 1 in split placement, all cores in shared"},
+        {OPTION_TEXT, "--cpu", &a.machine.cpus, .value = "LIST",
+         .help = "cores of the LLM; default: split, those that the foreground has not; shared, any"},
+        {OPTION_INT, "--foreground-cpu", &a.foreground_cpu, .value = "N", .low = 0, .high = 4095,
+         .help = "core of the foreground in split placement; default the last one"},
+        {OPTION_CHOICE, "--activations", &a.machine.activations, .value = "BITS", .choices = activation_names,
+         .help = "auto, 8 or 16, as for sereno run"},
         COMMON_OPTIONS(a.common),
         {0},
     };

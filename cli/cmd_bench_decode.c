@@ -173,9 +173,10 @@ static void print_table(const decode_bench *d, const decode_result *r) {
         int length = (int)strlen(d->prompts.list[p].name);
         if (length > width) width = length;
     }
-    printf("%s (%s, origin %s), %d threads, -n %d, %d seeds from %" PRIu64 "\n", m->name, m->weight_type, m->origin,
-           d->a->machine.n_threads, d->a->n_predict, r->repeats, d->a->sampler.seed);
-    if (d->a->synthetic) printf("SYNTHETIC acceptance %s: the text is nonsense\n", d->a->synthetic);
+    print_model(m);
+    printf(", %d threads, -n %d, %d seeds from %" PRIu64 "\n", d->a->machine.n_threads, d->a->n_predict, r->repeats,
+           d->a->sampler.seed);
+    print_synthetic(d->a->synthetic);
     printf("\n  %-*s %7s  %-18s  %5s  %6s  %6s  %s\n", width, "", "tok/s", "over the first", "a pass", "draft", "ngram",
            "distinct 4-grams");
     for (int s = 0; s < r->n_strategies; s++) {
@@ -192,7 +193,7 @@ static void print_table(const decode_bench *d, const decode_result *r) {
 static int run_bench(const command_line *cl, const decode_arguments *a) {
     decode_bench *d = calloc(1, sizeof *d);
     decode_result result = {0};
-    if (!d) return fail(&(diagnostics){stderr, false, cl->command}, &(sereno_error){SERENO_ERR_NO_MEMORY, "no memory"});
+    if (!d) return fail_no_memory(cl->command);
     d->a = a;
     sereno_error wrong;
     int status = strategies_parse(a->strategies, &decode_dialect, &d->strategies, &wrong);
@@ -239,32 +240,28 @@ int cmd_bench_decode(int argc, char **argv) {
                           .sampler = sereno_sampler_defaults()};
     a.sampler.seed = 1;
     const option options[] = {
-        {OPTION_HEADING, NULL, NULL, NULL, "what to compare", 0, 0, NULL, NULL},
-        {OPTION_TEXT, "-m, --model", "PATH", &a.model,
-         "GGUF file; default $SERENO_MODEL, else the model that tools/get-model fetched", 0, 0, NULL, NULL},
-        {OPTION_TEXT, "--strategies", "LIST", &a.strategies,
-         "separated by commas, each NAME or NAME:KEY=VALUE:... as explained below; all are compared with the first. "
-         "Default plain,spec:draft=ngram,spec:draft=self:int4",
-         0, 0, NULL, NULL},
-        {OPTION_TEXT, "--prompts", "PATH", &a.prompts,
-         "a file, or a folder of *.txt; default bench/prompts. The kind of a prompt is its name up to the first dash",
-         0, 0, NULL, NULL},
-        {OPTION_FLAG, "--raw", NULL, &a.raw, "continue the prompts as they are, without the model's chat template", 0,
-         0, NULL, NULL},
-        {OPTION_INT, "--repeats", "R", &a.repeats, "seeds of each prompt; default 5", 1, 1000, NULL, NULL},
-        {OPTION_INT, "-n, --predict", "N", &a.n_predict, "at most N tokens of answer; default 256", 2, 1 << 20, NULL,
-         NULL},
-        {OPTION_INT, "-c, --ctx-size", "N", &a.n_ctx, "context in tokens; default 4096 or the model's", 1, 1 << 24,
-         NULL, NULL},
-        {OPTION_TEXT, "--synthetic-acceptance", "RATES", &a.synthetic,
-         "accept by chance, whatever the model says: R1,R2,...[:ngram=R], probabilities of the draft's token at depth "
-         "1, "
-         "2, ... if its parent was accepted, and of an n-gram's (default 0.35). For pairs of models that no one has",
-         0, 0, NULL, NULL},
-        {OPTION_HEADING, NULL, NULL, NULL, "how to choose tokens", 0, 0, NULL, NULL},
+        {OPTION_HEADING, .help = "what to compare"},
+        MODEL_OPTION(a.model),
+        {OPTION_TEXT, "--strategies", &a.strategies, .value = "LIST",
+         .help = "separated by commas, each NAME or NAME:KEY=VALUE:... as explained below; all are compared with the "
+                 "first. Default plain,spec:draft=ngram,spec:draft=self:int4"},
+        {OPTION_TEXT, "--prompts", &a.prompts, .value = "PATH",
+         .help = "a file, or a folder of *.txt; default bench/prompts. The kind of a prompt is its name up to the "
+                 "first dash"},
+        {OPTION_FLAG, "--raw", &a.raw, .help = "continue the prompts as they are, without the model's chat template"},
+        {OPTION_INT, "--repeats", &a.repeats, .value = "R", .low = 1, .high = 1000,
+         .help = "seeds of each prompt; default 5"},
+        {OPTION_INT, "-n, --predict", &a.n_predict, .value = "N", .low = 2, .high = 1 << 20,
+         .help = "at most N tokens of answer; default 256"},
+        CONTEXT_OPTION(a.n_ctx),
+        {OPTION_TEXT, "--synthetic-acceptance", &a.synthetic, .value = "RATES",
+         .help = "accept by chance, whatever the model says: R1,R2,...[:ngram=R], probabilities of the draft's token "
+                 "at depth 1, 2, ... if its parent was accepted, and of an n-gram's (default 0.35). For pairs of "
+                 "models that no one has"},
+        {OPTION_HEADING, .help = "how to choose tokens"},
         SAMPLER_OPTIONS(a.sampler),
-        {OPTION_SEED, "-s, --seed", "N", &a.sampler.seed, "the first seed; default 1", 0, 0, NULL, NULL},
-        {OPTION_HEADING, NULL, NULL, NULL, "machine", 0, 0, NULL, NULL},
+        {OPTION_SEED, "-s, --seed", &a.sampler.seed, .value = "N", .help = "the first seed; default 1"},
+        {OPTION_HEADING, .help = "machine"},
         MACHINE_OPTIONS(a.machine),
         COMMON_OPTIONS(a.common),
         {0},

@@ -38,15 +38,14 @@ int cmd_bench_memory(int argc, char **argv) {
     int32_t buffer_mib = 512, repeats = 9;
     const char *isa = NULL;
     const option options[] = {
-        {OPTION_INT, "-t, --threads", "N", &n_threads,
-         "measure with 1 to N threads together; default all cores: where the memory is full is what is asked", 1,
-         SERENO_THREADS_MAX, NULL, NULL},
-        {OPTION_INT, "--buffer-mib", "N", &buffer_mib,
-         "read so much; default 512: far more than the last-level cache should hold", 1, 1 << 20, NULL, NULL},
-        {OPTION_INT, "--repeats", "N", &repeats, "the median of N reads counts, of the last 64 at most; default 9", 1,
-         10000, NULL, NULL},
-        {OPTION_TEXT, "--isa", "NAME", &isa, "kernels to read with; default $SERENO_ISA, else the best of this machine",
-         0, 0, NULL, NULL},
+        {OPTION_INT, "-t, --threads", &n_threads, .value = "N", .low = 1, .high = SERENO_THREADS_MAX,
+         .help = "measure with 1 to N threads together; default all cores: where the memory is full is what is asked"},
+        {OPTION_INT, "--buffer-mib", &buffer_mib, .value = "N", .low = 1, .high = 1 << 20,
+         .help = "read so much; default 512: far more than the last-level cache should hold"},
+        {OPTION_INT, "--repeats", &repeats, .value = "N", .low = 1, .high = 10000,
+         .help = "the median of N reads counts, of the last 64 at most; default 9"},
+        {OPTION_TEXT, "--isa", &isa, .value = "NAME",
+         .help = "kernels to read with; default $SERENO_ISA, else the best of this machine"},
         COMMON_OPTIONS(common),
         {0},
     };

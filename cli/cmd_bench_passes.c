@@ -6,7 +6,6 @@
 #include "command.h"
 #include "json_results.h"
 #include "machine_options.h"
-#include "utf8.h"
 
 /* What the command line says. */
 typedef struct passes_arguments {
@@ -42,10 +41,8 @@ static void print_document(const passes_result *r, const passes_arguments *a, co
 }
 
 static void print_table(const passes_result *r, const passes_arguments *a, const sereno_model_info *m) {
-    char name[96];
-    snprintf(name, sizeof name, "%s", *m->name ? m->name : "a model without a name");
-    utf8_make_printable(name);
-    printf("%s, %s, %.1f MB packed; %s kernels, %d thread%s, %s; context %d, %d repeats\n", name, m->weight_type,
+    print_model(m);
+    printf(", %.1f MB packed; %s kernels, %d thread%s, %s; context %d, %d repeats\n",
            (double)r->info.weight_bytes / 1e6, r->info.isa, r->info.n_threads, r->info.n_threads > 1 ? "s" : "",
            sched_names[a->machine.sched], a->context, a->repeats);
     printf("limit (products only): %.1f GB/s read (%s), %.1f GMAC/s\n\n", r->read_gbs, r->read_loop, r->gmacs);
@@ -94,19 +91,16 @@ static int measure(bench_command *b, const passes_arguments *a, sereno_model *mo
     }
     passes_result result;
     int code = bench_measured(b, bench_passes(&o, &result, &b->err));
-    if (code && a->machine.cpus) warn(&b->diag, "the cores were chosen by --cpu %s", a->machine.cpus);
+    if (code) machine_advise(&b->diag, &a->machine, &b->err);
     if (!code && a->common.json) print_document(&result, a, sereno_model_describe(model));
     else if (!code) print_table(&result, a, sereno_model_describe(model));
-    const char *why;
-    if (!code && !machine_sched_effective(&a->machine, &result.info, &why)) {
-        note(&b->diag, "the %s class is limited: %s", sched_names[a->machine.sched], why);
-    }
+    if (!code) machine_note(&b->diag, &a->machine, &result.info);
     passes_result_free(&result);
     return code;
 }
 
 static int run_bench(const command_line *cl, passes_arguments *a) {
-    char path[4096];
+    char path[PATH_SIZE];
     if (machine_check(cl, &a->machine)) return EXIT_USAGE;
     if (model_check(cl, a->model, path, sizeof path)) return EXIT_USAGE;
     bench_command b;
@@ -128,30 +122,28 @@ int cmd_bench_passes(int argc, char **argv) {
                           .prefetch = -1,
                           .prefetch_next = -1};
     const option options[] = {
-        {OPTION_TEXT, "-m, --model", "PATH", &a.model,
-         "GGUF file; default $SERENO_MODEL, else the model that tools/get-model fetched", 0, 0, NULL, NULL},
-        {OPTION_INT, "--context", "N", &a.context, "tokens before the pass; default 256", 0, 1 << 24, NULL, NULL},
-        {OPTION_NUMBERS, "--batches", "LIST", &a.batches,
-         "tokens of a pass, all of which want logits; default 1,2,4,8,16,32: what verification uses", 1,
-         SERENO_VERIFY_BATCH_MAX, NULL, NULL},
-        {OPTION_INT, "--repeats", "N", &a.repeats, "samples of each batch, batches taking turns; default 25", 1, 100000,
-         NULL, NULL},
-        {OPTION_INT, "--prefill", "N", &a.prefill, "time a prompt of N tokens too, 0 none; default 512", 0, 1 << 24,
-         NULL, NULL},
-        {OPTION_INT, "--prefill-repeats", "N", &a.prefill_repeats, "samples of the prefill; default 5", 1, 100000, NULL,
-         NULL},
-        {OPTION_INT, "--buffer-mib", "N", &a.buffer_mib,
-         "read so much to learn the memory's rate; default 512: far more than the last-level cache should hold", 1,
-         1 << 20, NULL, NULL},
-        {OPTION_INT, "--prefetch", "BYTES", &a.prefetch,
-         "how far ahead kernels ask for weights, 0 not; default 9216. To see what it brings", 0, 16 << 20, NULL, NULL},
-        {OPTION_INT, "--prefetch-next", "BYTES", &a.prefetch_next,
-         "how much of what the next subgraph reads is asked for while one runs, 0 nothing; default 262144", 0, 16 << 20,
-         NULL, NULL},
-        {OPTION_HEADING, NULL, NULL, NULL, "machine", 0, 0, NULL, NULL},
+        MODEL_OPTION(a.model),
+        {OPTION_INT, "--context", &a.context, .value = "N", .low = 0, .high = 1 << 24,
+         .help = "tokens before the pass; default 256"},
+        {OPTION_NUMBERS, "--batches", &a.batches, .value = "LIST", .low = 1, .high = SERENO_VERIFY_BATCH_MAX,
+         .help = "tokens of a pass, all of which want logits; default 1,2,4,8,16,32: what verification uses"},
+        {OPTION_INT, "--repeats", &a.repeats, .value = "N", .low = 1, .high = 100000,
+         .help = "samples of each batch, batches taking turns; default 25"},
+        {OPTION_INT, "--prefill", &a.prefill, .value = "N", .low = 0, .high = 1 << 24,
+         .help = "time a prompt of N tokens too, 0 none; default 512"},
+        {OPTION_INT, "--prefill-repeats", &a.prefill_repeats, .value = "N", .low = 1, .high = 100000,
+         .help = "samples of the prefill; default 5"},
+        {OPTION_INT, "--buffer-mib", &a.buffer_mib, .value = "N", .low = 1, .high = 1 << 20,
+         .help =
+             "read so much to learn the memory's rate; default 512: far more than the last-level cache should hold"},
+        {OPTION_INT, "--prefetch", &a.prefetch, .value = "BYTES", .low = 0, .high = 16 << 20,
+         .help = "how far ahead kernels ask for weights, 0 not; default 9216. To see what it brings"},
+        {OPTION_INT, "--prefetch-next", &a.prefetch_next, .value = "BYTES", .low = 0, .high = 16 << 20,
+         .help = "how much of what the next subgraph reads is asked for while one runs, 0 nothing; default 262144"},
+        {OPTION_HEADING, .help = "machine"},
         MACHINE_OPTIONS(a.machine),
-        {OPTION_TEXT, "--isa", "NAME", &a.isa, "kernels to use; default $SERENO_ISA, else the best of this machine", 0,
-         0, NULL, NULL},
+        {OPTION_TEXT, "--isa", &a.isa, .value = "NAME",
+         .help = "kernels to use; default $SERENO_ISA, else the best of this machine"},
         COMMON_OPTIONS(a.common),
         {0},
     };

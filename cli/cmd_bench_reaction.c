@@ -36,7 +36,7 @@ typedef struct curve_point {
 typedef struct reaction_bench {
     const reaction_arguments *a;
     bench_command b;
-    toggler *foreground;
+    memory_stressor *foreground;
     sereno_session *session; /* whose engine all runs share */
     const sereno_session_info *info;
     synthetic_acceptance synthetic;
@@ -50,7 +50,7 @@ static int open_all(reaction_bench *r) {
     const reaction_arguments *a = r->a;
     const sereno_session_options o = session_options(a->model, 0, &a->machine, &a->draft, NULL);
     /* Before the engine makes this thread an idle one. */
-    int status = toggler_open(a->foreground_cpu, &r->foreground, &r->b.err);
+    int status = memory_stressor_open(a->foreground_cpu, &r->foreground, &r->b.err);
     if (!status) status = bench_open(&r->b, &o, &a->machine, &r->session);
     if (status) return status;
     r->info = sereno_session_describe(r->session);
@@ -85,7 +85,7 @@ static void print_document(const reaction_bench *r) {
     } conditions[] = {
         {"environment", json_environment(&a->machine, r->info->engine)},
         {"foreground_cpu", a->foreground_cpu >= 0 ? json_integer(a->foreground_cpu) : json_null()},
-        {"foreground_sched", json_string(sched_names[toggler_sched(r->foreground)])},
+        {"foreground_sched", json_string(sched_names[memory_stressor_sched(r->foreground)])},
         {"policy", json_string(policy_names[a->governor.policy])},
         {"governor_settings", json_governor_settings(&a->governor)},
         {"seed", json_seed(a->sampler.seed)},
@@ -109,7 +109,7 @@ static void print_times(const reaction_times *t) {
 }
 
 static void print_table(const reaction_bench *r) {
-    if (r->a->synthetic) printf("SYNTHETIC acceptance %s: the text is nonsense\n", r->a->synthetic);
+    print_synthetic(r->a->synthetic);
     printf("policy %s, %s, draft %s%s\n", policy_names[r->a->governor.policy],
            r->info->calibration ? "calibrated" : "not calibrated (sereno calibrate)", r->info->draft_name,
            r->a->hint ? ", with frame hints" : "");
@@ -154,6 +154,18 @@ static int measure_point(reaction_bench *r, curve_point *p) {
     return bench_reaction(&o, &p->result, &r->b.err);
 }
 
+/* Opens, measures and prints. */
+static int measure(reaction_bench *r) {
+    int status = open_all(r);
+    for (int i = 0; i < r->n_points && !status; i++) {
+        status = measure_point(r, &r->points[i]);
+    }
+    int code = bench_measured(&r->b, status);
+    if (!code && r->a->common.json) print_document(r);
+    else if (!code) print_table(r);
+    return code;
+}
+
 static int read_curve(const command_line *cl, reaction_bench *r) {
     const reaction_arguments *a = r->a;
     r->points[0].burst_on = a->governor.params.experimental.burst_on;
@@ -175,28 +187,21 @@ static int read_curve(const command_line *cl, reaction_bench *r) {
 
 static int run_bench(const command_line *cl, reaction_arguments *a) {
     reaction_bench *r = calloc(1, sizeof *r);
-    if (!r) return EXIT_FAILED;
+    if (!r) return fail_no_memory(cl->command);
     r->a = a;
-    int code = bench_begin(&r->b, &a->common, cl->command) ? 0 : EXIT_FAILED;
-    if (!code) code = governor_check(cl, &r->b.diag, &a->governor);
+    if (!bench_begin(&r->b, &a->common, cl->command)) {
+        free(r);
+        return EXIT_FAILED;
+    }
+    int code = governor_check(cl, &r->b.diag, &a->governor);
     if (!code) code = read_curve(cl, r);
     sereno_error wrong;
     if (!code && a->synthetic && synthetic_parse(a->synthetic, &r->synthetic, &wrong) != 0) {
         code = usage_error(cl, "%s", wrong.message);
     }
-    if (code) {
-        free(r);
-        return code;
-    }
-    int status = open_all(r);
-    for (int i = 0; i < r->n_points && !status; i++) {
-        status = measure_point(r, &r->points[i]);
-    }
-    code = bench_measured(&r->b, status);
-    if (!code && a->common.json) print_document(r);
-    else if (!code) print_table(r);
+    if (!code) code = measure(r);
     sereno_session_close(&r->session, NULL);
-    toggler_close(&r->foreground);
+    memory_stressor_close(&r->foreground);
     code = bench_end(&r->b, code);
     free(r);
     return code;
@@ -233,25 +238,23 @@ int cmd_bench_reaction(int argc, char **argv) {
     a.sampler.seed = 1;
     a.governor.policy = SERENO_POLICY_UI_FIRST; /* the one that reacts to all bursts */
     const option options[] = {
-        {OPTION_HEADING, NULL, NULL, NULL, "what to measure", 0, 0, NULL, NULL},
-        {OPTION_TEXT, "-m, --model", "PATH", &a.model,
-         "GGUF file; default $SERENO_MODEL, else the model that tools/get-model fetched", 0, 0, NULL, NULL},
-        {OPTION_FLAG, "--hint", NULL, &a.hint, "the foreground says when it begins and ends, by frame hints", 0, 0,
-         NULL, NULL},
-        {OPTION_INT, "--period-ms", "N", &a.period_ms, "of streaming, and of silence, in turn; default 50", 1, 10000,
-         NULL, NULL},
-        {OPTION_FLOAT, "--seconds", "S", &a.seconds, "of each run; there are two for a point of the curve; default 10",
-         0.1, 3600, NULL, NULL},
-        {OPTION_TEXT, "--curve", "LIST", &a.curve,
-         "values of burst_on, separated by commas: reaction against false alarms; default: that of the settings", 0, 0,
-         NULL, NULL},
-        {OPTION_TEXT, "--synthetic-acceptance", "RATES", &a.synthetic, "accept by chance, as for sereno bench decode",
-         0, 0, NULL, NULL},
-        {OPTION_SEED, "-s, --seed", "N", &a.sampler.seed, "of the first answer; default 1", 0, 0, NULL, NULL},
+        {OPTION_HEADING, .help = "what to measure"},
+        MODEL_OPTION(a.model),
+        {OPTION_FLAG, "--hint", &a.hint, .help = "the foreground says when it begins and ends, by frame hints"},
+        {OPTION_INT, "--period-ms", &a.period_ms, .value = "N", .low = 1, .high = 10000,
+         .help = "of streaming, and of silence, in turn; default 50"},
+        {OPTION_FLOAT, "--seconds", &a.seconds, .value = "S", .low = 0.1, .high = 3600,
+         .help = "of each run; there are two for a point of the curve; default 10"},
+        {OPTION_TEXT, "--curve", &a.curve, .value = "LIST",
+         .help =
+             "values of burst_on, separated by commas: reaction against false alarms; default: that of the settings"},
+        {OPTION_TEXT, "--synthetic-acceptance", &a.synthetic, .value = "RATES",
+         .help = "accept by chance, as for sereno bench decode"},
+        {OPTION_SEED, "-s, --seed", &a.sampler.seed, .value = "N", .help = "of the first answer; default 1"},
         GOVERNOR_SETTINGS(a.governor),
-        {OPTION_HEADING, NULL, NULL, NULL, "machine", 0, 0, NULL, NULL},
-        {OPTION_INT, "--foreground-cpu", "N", &a.foreground_cpu,
-         "core of the foreground; default the last one, and the LLM keeps off it", 0, CPUS_MAX - 1, NULL, NULL},
+        {OPTION_HEADING, .help = "machine"},
+        {OPTION_INT, "--foreground-cpu", &a.foreground_cpu, .value = "N", .low = 0, .high = CPUS_MAX - 1,
+         .help = "core of the foreground; default the last one, and the LLM keeps off it"},
         MACHINE_OPTIONS(a.machine),
         DRAFT_OPTIONS(a.draft),
         COMMON_OPTIONS(a.common),

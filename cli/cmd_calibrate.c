@@ -4,8 +4,6 @@
 #include "cpu.h"
 #include "json_results.h"
 
-enum { PATH_SIZE = 4096 };
-
 /* What the command line says. */
 typedef struct calibrate_arguments {
     common_options common;
@@ -13,7 +11,7 @@ typedef struct calibrate_arguments {
     draft_options draft;
     const char *model;
     float seconds;
-    int32_t n_ctx, aggressor_cpu;
+    int32_t n_ctx, stressor_cpu;
 } calibrate_arguments;
 
 /* A calibration: the parts wired together. */
@@ -21,7 +19,7 @@ typedef struct calibrating {
     const calibrate_arguments *a;
     bench_command bench;
     sereno_session *session;
-    bool shares; /* the aggressor has no core of its own unless a thread makes room */
+    bool shares; /* the stressor has no core of its own unless a thread makes room */
     char path[PATH_SIZE];
 } calibrating;
 
@@ -30,7 +28,7 @@ typedef struct calibrating {
 /* Whether the compute threads take every core that there is. To be asked before an engine takes its cores. */
 static bool takes_every_core(const calibrate_arguments *a) {
     const machine_options *m = &a->machine;
-    return a->aggressor_cpu < 0 && m->n_threads >= cpu_count() && cpu_beside(m->cpu_list, m->n_cpus) < 0;
+    return a->stressor_cpu < 0 && m->n_threads >= cpu_count() && cpu_beside(m->cpu_list, m->n_cpus) < 0;
 }
 
 /* ---- Output ---- */
@@ -104,7 +102,7 @@ static int measure(calibrating *c) {
     c->shares = takes_every_core(a);
     sereno_calibrate_options o = {
         .seconds = (double)a->seconds,
-        .aggressor_cpu = a->aggressor_cpu < 0 ? cpu_beside(a->machine.cpu_list, a->machine.n_cpus) : a->aggressor_cpu,
+        .stressor_cpu = a->stressor_cpu < 0 ? cpu_beside(a->machine.cpu_list, a->machine.n_cpus) : a->stressor_cpu,
         .for_threads = a->machine.n_threads,
         .progress = on_progress,
         .ctx = c};
@@ -147,24 +145,18 @@ static int run_calibration(const command_line *cl, calibrate_arguments *a) {
 
 int cmd_calibrate(int argc, char **argv) {
     calibrate_arguments a = {
-        .machine = machine_defaults(), .draft = draft_defaults(), .seconds = 6, .aggressor_cpu = -1};
+        .machine = machine_defaults(), .draft = draft_defaults(), .seconds = 6, .stressor_cpu = -1};
     const option options[] = {
-        {OPTION_TEXT, "-m, --model", "PATH", &a.model,
-         "GGUF file; default $SERENO_MODEL, else the model that tools/get-model fetched", 0, 0, NULL, NULL},
-        {OPTION_INT, "-c, --ctx-size", "N", &a.n_ctx, "context in tokens; default 4096 or the model's, the smaller", 1,
-         1 << 24, NULL, NULL},
-        {OPTION_TEXT, "-md, --draft", "DRAFT", &a.draft.draft,
-         "calibrate this draft too: as in sereno run. Default ngram, which runs no model", 0, 0, NULL,
-         &a.draft.draft_given},
-        {OPTION_FLOAT, "--seconds", "S", &a.seconds,
-         "take so long at most, without the largest batches where they are too slow; default 6. A quiet machine takes "
-         "half "
-         "of it",
-         1, 60, NULL, NULL},
-        {OPTION_INT, "--aggressor-cpu", "N", &a.aggressor_cpu,
-         "core of the thread that streams in every second round; default: one that compute threads do not use", 0, 4095,
-         NULL, NULL},
-        {OPTION_HEADING, NULL, NULL, NULL, "machine", 0, 0, NULL, NULL},
+        MODEL_OPTION(a.model),
+        CONTEXT_OPTION(a.n_ctx),
+        {OPTION_TEXT, "-md, --draft", &a.draft.draft, .value = "DRAFT", .given = &a.draft.draft_given,
+         .help = "calibrate this draft too: as in sereno run. Default ngram, which runs no model"},
+        {OPTION_FLOAT, "--seconds", &a.seconds, .value = "S", .low = 1, .high = 60,
+         .help = "take so long at most, without the largest batches where they are too slow; default 6. A quiet "
+                 "machine takes half of it"},
+        {OPTION_INT, "--stressor-cpu", &a.stressor_cpu, .value = "N", .low = 0, .high = 4095,
+         .help = "core of the thread that streams in every second round; default: one that compute threads do not use"},
+        {OPTION_HEADING, .help = "machine"},
         MACHINE_OPTIONS(a.machine),
         COMMON_OPTIONS(a.common),
         {0},

@@ -204,14 +204,15 @@ static int check_drafts(const command_line *cl, const check_arguments *a) {
 }
 
 static int run_check(const command_line *cl, check_arguments *a) {
-    char path[4096];
+    char path[PATH_SIZE];
     if (machine_check(cl, &a->machine) || check_drafts(cl, a)) return EXIT_USAGE;
     if (a->trial_given && a->trials_given) return usage_error(cl, "--trial is one of them, so --trials says nothing");
     if (model_check(cl, a->model, path, sizeof path)) return EXIT_USAGE;
     if (!a->seed_given) a->seed = random_seed();
     bench_command b;
     opened *o = calloc(1, sizeof *o);
-    if (!o || !bench_begin(&b, &a->common, cl->command)) {
+    if (!o) return fail_no_memory(cl->command);
+    if (!bench_begin(&b, &a->common, cl->command)) {
         free(o);
         return EXIT_FAILED;
     }
@@ -226,23 +227,19 @@ int cmd_check_exactness(int argc, char **argv) {
     check_arguments a = {.machine = machine_defaults(), .trials = 100};
     if (a.machine.n_threads < 2) a.machine.n_threads = 2;
     const option options[] = {
-        {OPTION_TEXT, "-m, --model", "PATH", &a.model,
-         "GGUF file; default $SERENO_MODEL, else the model that tools/get-model fetched", 0, 0, NULL, NULL},
-        {OPTION_INT, "--trials", "N", &a.trials, "trials; default 100: every setting is met, in a minute or so", 1,
-         1 << 30, NULL, &a.trials_given},
-        {OPTION_SEED, "-s, --seed", "N", &a.seed, "trials are drawn from it; default: random, printed at the end", 0, 0,
-         NULL, &a.seed_given},
-        {OPTION_INT, "--trial", "K", &a.trial, "only trial K of the seed, to repeat one that differed", 0, 1 << 30,
-         NULL, &a.trial_given},
-        {OPTION_LIST, "-md, --draft", "DRAFT", &a.drafts,
-         "what proposes: ngram, self:int4, self:int8, self:layers=K, or a GGUF file with the same vocabulary; may be "
-         "given up to 16 times, and a trial takes one of them. Default: ngram and all of the model itself, with half "
-         "its layers",
-         0, 0, NULL, NULL},
-        {OPTION_FLAG, "--go-on", NULL, &a.go_on, "count all trials that differ; default: stop at the first", 0, 0, NULL,
-         NULL},
-        {OPTION_HEADING, NULL, NULL, NULL, "machine (here -t is at least 2 by default, and 1 is always tried too)", 0,
-         0, NULL, NULL},
+        MODEL_OPTION(a.model),
+        {OPTION_INT, "--trials", &a.trials, .value = "N", .low = 1, .high = 1 << 30, .given = &a.trials_given,
+         .help = "trials; default 100: every setting is met, in a minute or so"},
+        {OPTION_SEED, "-s, --seed", &a.seed, .value = "N", .given = &a.seed_given,
+         .help = "trials are drawn from it; default: random, printed at the end"},
+        {OPTION_INT, "--trial", &a.trial, .value = "K", .low = 0, .high = 1 << 30, .given = &a.trial_given,
+         .help = "only trial K of the seed, to repeat one that differed"},
+        {OPTION_LIST, "-md, --draft", &a.drafts, .value = "DRAFT",
+         .help = "what proposes: ngram, self:int4, self:int8, self:layers=K, or a GGUF file with the same vocabulary; "
+                 "may be given up to 16 times, and a trial takes one of them. Default: ngram and all of the model "
+                 "itself, with half its layers"},
+        {OPTION_FLAG, "--go-on", &a.go_on, .help = "count all trials that differ; default: stop at the first"},
+        {OPTION_HEADING, .help = "machine (here -t is at least 2 by default, and 1 is always tried too)"},
         MACHINE_OPTIONS(a.machine),
         COMMON_OPTIONS(a.common),
         {0},

@@ -1,5 +1,4 @@
 /* sereno convert: writes a model with its weights in another type. */
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +7,7 @@
 #include "errors.h"
 #include "interrupt.h"
 #include "output_file.h"
+#include "sereno/cancel.h"
 #include "sereno/clock.h"
 #include "support.h"
 #include "utf8.h"
@@ -23,23 +23,23 @@ typedef struct converting {
     const char *model, *output; /* as given */
     int32_t type;               /* index into types, -1 as long as none is given */
     bool force;
-    char path[4096]; /* of the model */
+    char path[PATH_SIZE]; /* of the model */
     gguf *gguf;
     conversion conversion;
     output_file *out;
     progress_bar bar;
-    atomic_bool cancel;
+    sereno_cancel cancel;
 } converting;
 
 static void on_interrupt(void *ctx) {
     converting *c = ctx;
-    atomic_store_explicit(&c->cancel, true, memory_order_relaxed);
+    sereno_cancel_request(&c->cancel);
 }
 
 static bool on_progress(void *ctx, uint64_t done, uint64_t total) {
     converting *c = ctx;
     progress_update(&c->bar, done, total);
-    return !atomic_load_explicit(&c->cancel, memory_order_relaxed);
+    return !sereno_cancel_requested(&c->cancel);
 }
 
 /* What would be known only after all the work is asked before it. */
@@ -121,16 +121,14 @@ static const char examples[] =
 int cmd_convert(int argc, char **argv) {
     converting c = {.type = -1};
     const option options[] = {
-        {OPTION_TEXT, "-m, --model", "PATH", &c.model,
-         "GGUF file to read; default $SERENO_MODEL, else the model that tools/get-model fetched", 0, 0, NULL, NULL},
-        {OPTION_CHOICE, "--type", "TYPE", &c.type,
-         "f16, q8_0 or q4_0: 16, 8.5 or 4.5 bits a weight. f16 keeps nearly all of any file; q8_0 is half of that and "
-         "hardly differs; q4_0 is fastest, and the one whose answers may suffer",
-         0, 0, type_names, NULL},
-        {OPTION_TEXT, "-o, --output", "OUT", &c.output, "GGUF file to write", 0, 0, NULL, NULL},
-        {OPTION_FLAG, "--force", NULL, &c.force,
-         "replace OUT if it exists; by default nothing is ever replaced, and the file that is read never is", 0, 0,
-         NULL, NULL},
+        {OPTION_TEXT, "-m, --model", &c.model, .value = "PATH",
+         .help = "GGUF file to read; default $SERENO_MODEL, else the model that tools/get-model fetched"},
+        {OPTION_CHOICE, "--type", &c.type, .value = "TYPE", .choices = type_names,
+         .help = "f16, q8_0 or q4_0: 16, 8.5 or 4.5 bits a weight. f16 keeps nearly all of any file; q8_0 is half of "
+                 "that and hardly differs; q4_0 is fastest, and the one whose answers may suffer"},
+        {OPTION_TEXT, "-o, --output", &c.output, .value = "OUT", .help = "GGUF file to write"},
+        {OPTION_FLAG, "--force", &c.force,
+         .help = "replace OUT if it exists; by default nothing is ever replaced, and the file that is read never is"},
         COMMON_OPTIONS(c.common),
         {0},
     };

@@ -92,11 +92,11 @@ static void print_header(foreground_command *c) {
 
 static void print_summary(foreground_command *c) {
     const frame_totals *t = &c->totals;
-    json_t *ms = json_quantiles(
-        (sereno_quantiles){frame_totals_ms(t, 0.5), frame_totals_ms(t, 0.95), frame_totals_ms(t, 0.99)}, true);
-    json_t *summary = json_pack("{s:I, s:I, s:f, s:I, s:o, s:f}", "frames", (json_int_t)t->frames, "janky",
-                                (json_int_t)t->janky, "jank_rate", frame_totals_jank(t), "dropped",
-                                (json_int_t)t->dropped, "frame_ms", ms, "latency_ns", frame_totals_latency_ns(t));
+    const sereno_quantiles ms = {frame_totals_ms(t, 0.5), frame_totals_ms(t, 0.95), frame_totals_ms(t, 0.99)};
+    json_t *summary =
+        json_pack("{s:I, s:I, s:f, s:I, s:o, s:f}", "frames", (json_int_t)t->frames, "janky", (json_int_t)t->janky,
+                  "jank_rate", frame_totals_jank(t), "dropped", (json_int_t)t->dropped, "frame_ms",
+                  json_quantiles(ms, true), "latency_ns", frame_totals_latency_ns(t));
     print_line(c, json_pack("{s:o}", "summary", summary));
 }
 
@@ -164,7 +164,7 @@ static void on_round(void *ctx, int round, double scale, double jank) {
 }
 
 static int save_tuned(foreground_command *c, const tuning *t, const tune_result *result) {
-    char path[4096] = "";
+    char path[PATH_SIZE] = "";
     if (result->reached && tune_save(&c->profile, result, path, sizeof path, &c->err)) return fail(&c->diag, &c->err);
     interrupt_default();
     if (c->a->common.json) {
@@ -286,10 +286,7 @@ static int output_broke(foreground_command *c) {
 
 static int run_command(const command_line *cl, foreground_arguments *a) {
     foreground_command *c = calloc(1, sizeof *c);
-    if (!c) {
-        fprintf(stderr, "%s: out of memory\n", cl->command);
-        return EXIT_FAILED;
-    }
+    if (!c) return fail_no_memory(cl->command);
     c->a = a;
     int code = EXIT_FAILED;
     if (diagnostics_open(&c->diag, &a->common, cl->command)) {
@@ -308,26 +305,23 @@ static int run_command(const command_line *cl, foreground_arguments *a) {
 int cmd_foreground(int argc, char **argv) {
     foreground_arguments a = {.seconds = 10};
     const option options[] = {
-        {OPTION_FLAG, "--list", NULL, &a.list, "show the profiles that ship, and which of them are tuned", 0, 0, NULL,
-         NULL},
-        {OPTION_FLOAT, "--seconds", "S", &a.seconds,
-         "make frames for S seconds; default 10; 0: until Ctrl-C. With --tune: the length of a round", 0, 1e6, NULL,
-         NULL},
-        {OPTION_INT, "--first-frame", "N", &a.first_frame,
-         "number of the first frame: frame N is the same work in every run; default 0", 0, 1 << 30, NULL, NULL},
-        {OPTION_INT, "--fps", "N", &a.fps, "vsyncs a second; default: the profile's", 1, 1000, NULL, &a.has_fps},
-        {OPTION_INT, "--cpu", "N", &a.cpu,
-         "run only on this core; default: wherever there is room. For figures that can be compared", 0, 4095, NULL,
-         &a.has_cpu},
-        {OPTION_FLAG, "--hint", NULL, &a.hint,
-         "say when each frame begins and ends, and when it is due, as an application that cooperates would "
-         "(shared memory /sereno-frame-UID): a model in the background that is governed then need not find out",
-         0, 0, NULL, NULL},
-        {OPTION_TEXT, "--tune", "GOAL", &a.tune,
-         "native-jank=P: find how much work makes P percent of the frames janky on this machine, with nothing beside "
-         "it, and keep that profile: from then on PROFILE means the tuned one. 9 rounds, and a check of three times "
-         "the length",
-         0, 0, NULL, NULL},
+        {OPTION_FLAG, "--list", &a.list, .help = "show the profiles that ship, and which of them are tuned"},
+        {OPTION_FLOAT, "--seconds", &a.seconds, .value = "S", .low = 0, .high = 1e6,
+         .help = "make frames for S seconds; default 10; 0: until Ctrl-C. With --tune: the length of a round"},
+        {OPTION_INT, "--first-frame", &a.first_frame, .value = "N", .low = 0, .high = 1 << 30,
+         .help = "number of the first frame: frame N is the same work in every run; default 0"},
+        {OPTION_INT, "--fps", &a.fps, .value = "N", .low = 1, .high = 1000, .given = &a.has_fps,
+         .help = "vsyncs a second; default: the profile's"},
+        {OPTION_INT, "--cpu", &a.cpu, .value = "N", .low = 0, .high = 4095, .given = &a.has_cpu,
+         .help = "run only on this core; default: wherever there is room. For figures that can be compared"},
+        {OPTION_FLAG, "--hint", &a.hint,
+         .help =
+             "say when each frame begins and ends, and when it is due, as an application that cooperates would (shared "
+             "memory /sereno-frame-UID): a model in the background that is governed then need not find out"},
+        {OPTION_TEXT, "--tune", &a.tune, .value = "GOAL",
+         .help = "native-jank=P: find how much work makes P percent of the frames janky on this machine, with nothing "
+                 "beside it, and keep that profile: from then on PROFILE means the tuned one. 9 rounds, and a check of "
+                 "three times the length"},
         COMMON_OPTIONS(a.common),
         {0},
     };

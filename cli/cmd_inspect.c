@@ -75,9 +75,8 @@ int cmd_inspect(int argc, char **argv) {
     bool tensors = false;
     const char *model_option = NULL;
     const option options[] = {
-        {OPTION_TEXT, "-m, --model", "PATH", &model_option, "the file, where it is not the argument", 0, 0, NULL, NULL},
-        {OPTION_FLAG, "--tensors", NULL, &tensors, "list the tensors too (with --json they always are)", 0, 0, NULL,
-         NULL},
+        {OPTION_TEXT, "-m, --model", &model_option, .value = "PATH", .help = "the file, where it is not the argument"},
+        {OPTION_FLAG, "--tensors", &tensors, .help = "list the tensors too (with --json they always are)"},
         COMMON_OPTIONS(common),
         {0},
     };
@@ -89,7 +88,7 @@ int cmd_inspect(int argc, char **argv) {
     if (n < 0) return n == PARSED_HELP ? 0 : EXIT_USAGE;
     if (argument && model_option) return usage_error(&cl, "the file is given twice");
     if (!argument) argument = model_option;
-    char path[4096];
+    char path[PATH_SIZE];
     if (model_check(&cl, argument, path, sizeof path)) return EXIT_USAGE;
     diagnostics diag;
     if (!diagnostics_open(&diag, &common, cl.command)) return EXIT_FAILED;

@@ -256,9 +256,7 @@ static void report_text(const run *r, const sereno_generation *g) {
     if (g->ttft_ms > 0) fprintf(to, " | first token after %.0f ms", g->ttft_ms);
     fprintf(to, " | seed %" PRIu64 "]\n", r->options->sampler.seed);
     if (!r->options->common.verbose) return;
-    const char *why;
-    if (!machine_sched_effective(&r->options->machine, r->info->engine, &why))
-        note(&r->diag, "the %s class is limited: %s", sched_names[r->options->machine.sched], why);
+    machine_note(&r->diag, &r->options->machine, r->info->engine);
     if (r->info->draft && g->speculation.drafted == 0) {
         note(&r->diag, "the draft did not run: by what is known it would have cost more than it brings");
     }
@@ -400,43 +398,37 @@ int cmd_run(int argc, char **argv) {
     run_options o;
     default_options(&o);
     const option options[] = {
-        {OPTION_HEADING, NULL, NULL, NULL, "what to say", 0, 0, NULL, NULL},
-        {OPTION_TEXT, "-p, --prompt", "TEXT", &o.prompt, "the prompt", 0, 0, NULL, NULL},
-        {OPTION_TEXT, "-f, --file", "FILE", &o.file,
-         "read the prompt from FILE, - for standard input; a newline at its end is not part of it", 0, 0, NULL, NULL},
-        {OPTION_FLAG, "-i, --interactive", NULL, &o.interactive,
-         "chat, a line a turn; the KV cache is kept from turn to turn. Ctrl-C ends the answer, a second one the "
-         "program",
-         0, 0, NULL, NULL},
-        {OPTION_TEXT, "-sys, --system", "TEXT", &o.system,
-         "the chat's system message, '' for an empty one; default: what the model's own template says", 0, 0, NULL,
-         NULL},
-        {OPTION_FLAG, "--raw", NULL, &o.raw,
-         "continue the prompt as it is. By default a model with a chat template chats, because it was trained to", 0, 0,
-         NULL, NULL},
-        {OPTION_INT, "-n, --predict, --n-predict", "N", &o.n_predict,
-         "at most N tokens of answer, -1: until it ends or the context is full; default 512: long enough for most "
-         "answers, short enough to wait for",
-         -1, 1 << 24, NULL, NULL},
-        {OPTION_LIST, "--stop", "TEXT", &o.stops, "end before TEXT would be printed; may be given up to 64 times", 0, 0,
-         NULL, NULL},
-        {OPTION_HEADING, NULL, NULL, NULL, "how to choose tokens", 0, 0, NULL, NULL},
+        {OPTION_HEADING, .help = "what to say"},
+        {OPTION_TEXT, "-p, --prompt", &o.prompt, .value = "TEXT", .help = "the prompt"},
+        {OPTION_TEXT, "-f, --file", &o.file, .value = "FILE",
+         .help = "read the prompt from FILE, - for standard input; a newline at its end is not part of it"},
+        {OPTION_FLAG, "-i, --interactive", &o.interactive,
+         .help = "chat, a line a turn; the KV cache is kept from turn to turn. Ctrl-C ends the answer, a second one "
+                 "the program"},
+        {OPTION_TEXT, "-sys, --system", &o.system, .value = "TEXT",
+         .help = "the chat's system message, '' for an empty one; default: what the model's own template says"},
+        {OPTION_FLAG, "--raw", &o.raw,
+         .help =
+             "continue the prompt as it is. By default a model with a chat template chats, because it was trained to"},
+        {OPTION_INT, "-n, --predict, --n-predict", &o.n_predict, .value = "N", .low = -1, .high = 1 << 24,
+         .help = "at most N tokens of answer, -1: until it ends or the context is full; default 512: long enough for "
+                 "most answers, short enough to wait for"},
+        {OPTION_LIST, "--stop", &o.stops, .value = "TEXT",
+         .help = "end before TEXT would be printed; may be given up to 64 times"},
+        {OPTION_HEADING, .help = "how to choose tokens"},
         SAMPLER_OPTIONS(o.sampler),
-        {OPTION_SEED, "-s, --seed", "N", &o.sampler.seed,
-         "the same seed gives the same text, on any number of threads; default, and -1: random, printed at the end", 0,
-         0, NULL, &o.seed_given},
-        {OPTION_HEADING, NULL, NULL, NULL, "model and machine", 0, 0, NULL, NULL},
-        {OPTION_TEXT, "-m, --model", "PATH", &o.model,
-         "GGUF file; default $SERENO_MODEL, else the model that tools/get-model fetched", 0, 0, NULL, NULL},
-        {OPTION_INT, "-c, --ctx-size", "N", &o.n_ctx,
-         "context in tokens; default 4096 or the model's, the smaller: memory grows with it. 0: all that the model was "
-         "trained for",
-         0, 1 << 24, NULL, &o.n_ctx_given},
+        {OPTION_SEED, "-s, --seed", &o.sampler.seed, .value = "N", .given = &o.seed_given,
+         .help = "the same seed gives the same text, on any number of threads; default, and -1: random, printed at the "
+                 "end"},
+        {OPTION_HEADING, .help = "model and machine"},
+        MODEL_OPTION(o.model),
+        {OPTION_INT, "-c, --ctx-size", &o.n_ctx, .value = "N", .low = 0, .high = 1 << 24, .given = &o.n_ctx_given,
+         .help = "context in tokens; default 4096 or the model's, the smaller: memory grows with it. 0: all that the "
+                 "model was trained for"},
         MACHINE_OPTIONS(o.machine),
-        {OPTION_FLAG, "--own-session", NULL, &o.own_session,
-         "run in a session of its own, and give that the least weight: where the kernel shares cores between sessions "
-         "(most desktops), the idle class yields to other programs only so",
-         0, 0, NULL, NULL},
+        {OPTION_FLAG, "--own-session", &o.own_session,
+         .help = "run in a session of its own, and give that the least weight: where the kernel shares cores between "
+                 "sessions (most desktops), the idle class yields to other programs only so"},
         DRAFT_OPTIONS(o.draft),
         GOVERNOR_OPTIONS(o.governor),
         COMMON_OPTIONS(o.common),

@@ -32,8 +32,9 @@ typedef struct sensing {
     const sense_arguments *a;
     bench_command bench;
     sereno_session *session;
-    int foreground_cpu;  /* -1: any, or none */
-    output_file *record; /* NULL: nothing is recorded */
+    int foreground_cpu;          /* -1: any, or none */
+    memory_stressor *foreground; /* NULL: none */
+    output_file *record;         /* NULL: nothing is recorded */
     machine_sensors sensors;
 } sensing;
 
@@ -135,8 +136,7 @@ static int sense(sensing *s, sense_result *out) {
     const sense_options o = {.session = s->session,
                              .seconds = (double)a->seconds,
                              .batch = a->batch,
-                             .quiet = a->foreground == FOREGROUND_NONE,
-                             .foreground_cpu = s->foreground_cpu,
+                             .foreground = s->foreground,
                              .seed = a->seed,
                              .record = s->record ? s->record->to : NULL,
                              .watch = bench_watch_of(&s->bench)};
@@ -153,6 +153,10 @@ static int measure(sensing *s) {
                         : a->foreground_cpu >= 0         ? a->foreground_cpu
                                                          : cpu_beside(a->machine.cpu_list, a->machine.n_cpus);
     int status = open_record(s);
+    /* Before the engine makes this thread an idle one. */
+    if (!status && a->foreground == FOREGROUND_STREAM) {
+        status = memory_stressor_open(s->foreground_cpu, &s->foreground, &s->bench.err);
+    }
     if (!status) status = open_session(s);
     if (!status) status = sense(s, &result);
     int code = bench_measured(&s->bench, status);
@@ -172,6 +176,7 @@ static int run_sensing(const command_line *cl, sense_arguments *a) {
     if (!bench_begin(&s.bench, &a->common, cl->command)) return EXIT_FAILED;
     int code = measure(&s);
     output_file_close(&s.record);
+    memory_stressor_close(&s.foreground);
     sereno_session_close(&s.session, NULL);
     return bench_end(&s.bench, code);
 }
@@ -180,28 +185,24 @@ int cmd_sense(int argc, char **argv) {
     sense_arguments a = {
         .machine = machine_defaults(), .draft = draft_defaults(), .seconds = 8, .foreground_cpu = -1, .seed = 1};
     const option options[] = {
-        {OPTION_TEXT, "-m, --model", "PATH", &a.model,
-         "GGUF file; default $SERENO_MODEL, else the model that tools/get-model fetched", 0, 0, NULL, NULL},
-        {OPTION_TEXT, "-md, --draft", "DRAFT", &a.draft.draft,
-         "sense with this draft too: as in sereno run. Default ngram, which runs no model", 0, 0, NULL,
-         &a.draft.draft_given},
-        {OPTION_INT, "--batch", "N", &a.batch,
-         "tokens of every pass of the model; default 0: one, or what a draft of four needs", 0, SERENO_VERIFY_BATCH_MAX,
-         NULL, NULL},
-        {OPTION_FLOAT, "--seconds", "S", &a.seconds, "go on for so long; default 8", 0.1, 600, NULL, NULL},
-        {OPTION_CHOICE, "--foreground", "WHAT", &a.foreground,
-         "stream: a thread that streams through memory; none: nothing, to record how a quiet machine looks. Default "
-         "stream",
-         0, 0, foreground_names, NULL},
-        {OPTION_INT, "--foreground-cpu", "N", &a.foreground_cpu,
-         "core of the built-in foreground; default: one beside those of --cpu, or any", 0, 4095, NULL, NULL},
-        {OPTION_SEED, "-s, --seed", "N", &a.seed, "of how much the foreground does in each window; default 1", 0, 0,
-         NULL, NULL},
-        {OPTION_TEXT, "--record", "FILE", &a.record,
-         "keep what the sensor read in FILE, labelled quiet or contended by the foreground, once it is whole; "
-         "below 100 kB a second, 4 MiB at most, and nothing is replaced",
-         0, 0, NULL, NULL},
-        {OPTION_HEADING, NULL, NULL, NULL, "machine", 0, 0, NULL, NULL},
+        MODEL_OPTION(a.model),
+        {OPTION_TEXT, "-md, --draft", &a.draft.draft, .value = "DRAFT", .given = &a.draft.draft_given,
+         .help = "sense with this draft too: as in sereno run. Default ngram, which runs no model"},
+        {OPTION_INT, "--batch", &a.batch, .value = "N", .low = 0, .high = SERENO_VERIFY_BATCH_MAX,
+         .help = "tokens of every pass of the model; default 0: one, or what a draft of four needs"},
+        {OPTION_FLOAT, "--seconds", &a.seconds, .value = "S", .low = 0.1, .high = 600,
+         .help = "go on for so long; default 8"},
+        {OPTION_CHOICE, "--foreground", &a.foreground, .value = "WHAT", .choices = foreground_names,
+         .help = "stream: a thread that streams through memory; none: nothing, to record how a quiet machine looks. "
+                 "Default stream"},
+        {OPTION_INT, "--foreground-cpu", &a.foreground_cpu, .value = "N", .low = 0, .high = 4095,
+         .help = "core of the built-in foreground; default: one beside those of --cpu, or any"},
+        {OPTION_SEED, "-s, --seed", &a.seed, .value = "N",
+         .help = "of how much the foreground does in each window; default 1"},
+        {OPTION_TEXT, "--record", &a.record, .value = "FILE",
+         .help = "keep what the sensor read in FILE, labelled quiet or contended by the foreground, once it is whole; "
+                 "below 100 kB a second, 4 MiB at most, and nothing is replaced"},
+        {OPTION_HEADING, .help = "machine"},
         MACHINE_OPTIONS(a.machine),
         COMMON_OPTIONS(a.common),
         {0},

@@ -50,18 +50,14 @@ int cmd_tokenize(int argc, char **argv) {
     const char *model_option = NULL, *file = NULL, *argument = NULL;
     bool plain = false, ids_only = false, no_bos = false, no_eos = false;
     const option options[] = {
-        {OPTION_TEXT, "-m, --model", "PATH", &model_option,
-         "GGUF file; default $SERENO_MODEL, else the model that tools/get-model fetched", 0, 0, NULL, NULL},
-        {OPTION_TEXT, "-f, --file", "FILE", &file, "read the text from FILE, - for standard input", 0, 0, NULL, NULL},
-        {OPTION_FLAG, "--no-parse-special", NULL, &plain,
-         "take control tokens written in the text (<|im_end|>) as plain text; by default they are parsed, as a raw "
-         "prompt's are",
-         0, 0, NULL, NULL},
-        {OPTION_FLAG, "--no-bos", NULL, &no_bos, "leave out the beginning token even where the model wants one", 0, 0,
-         NULL, NULL},
-        {OPTION_FLAG, "--no-eos", NULL, &no_eos, "leave out the end token even where the model wants one", 0, 0, NULL,
-         NULL},
-        {OPTION_FLAG, "--ids", NULL, &ids_only, "print only the numbers, on one line", 0, 0, NULL, NULL},
+        MODEL_OPTION(model_option),
+        {OPTION_TEXT, "-f, --file", &file, .value = "FILE", .help = "read the text from FILE, - for standard input"},
+        {OPTION_FLAG, "--no-parse-special", &plain,
+         .help = "take control tokens written in the text (<|im_end|>) as plain text; by default they are parsed, as a "
+                 "raw prompt's are"},
+        {OPTION_FLAG, "--no-bos", &no_bos, .help = "leave out the beginning token even where the model wants one"},
+        {OPTION_FLAG, "--no-eos", &no_eos, .help = "leave out the end token even where the model wants one"},
+        {OPTION_FLAG, "--ids", &ids_only, .help = "print only the numbers, on one line"},
         COMMON_OPTIONS(common),
         {0},
     };
@@ -70,7 +66,7 @@ int cmd_tokenize(int argc, char **argv) {
     int n = options_parse(&cl, argc, argv, &argument, 1);
     if (n < 0) return n == PARSED_HELP ? 0 : EXIT_USAGE;
     if ((argument != NULL) == (file != NULL)) return usage_error(&cl, "give either a text or -f FILE");
-    char path[4096];
+    char path[PATH_SIZE];
     if (model_check(&cl, model_option, path, sizeof path)) return EXIT_USAGE;
     diagnostics diag;
     if (!diagnostics_open(&diag, &common, cl.command)) return EXIT_FAILED;

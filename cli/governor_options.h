@@ -22,26 +22,27 @@ typedef struct governor_options {
 extern const char *const policy_names[]; /* by sereno_policy, NULL-terminated */
 
 /* clang-format off */
-#define GOVERNOR_SETTINGS(governor_)                                                                                 \
-    {OPTION_HEADING, NULL, NULL, NULL, "governor (gives the memory back when what is in front needs it)", 0, 0,     \
-     NULL, NULL},                                                                                                   \
-    {OPTION_CHOICE, "--policy", "NAME", &(governor_).policy,                                                        \
-     "throughput, balanced or ui-first: does not govern; gives the memory back in bursts and keeps most of the "    \
-     "speed; or leaves the model what the foreground does not want, down to its guarantee. Default balanced",       \
-     0, 0, policy_names, &(governor_).policy_given},                                                                \
-    {OPTION_LIST, "--gov", "KEY=VALUE", &(governor_).settings,                                                      \
-     "change a setting of the policy, many times if need be; --gov help lists them", 0, 0, NULL, NULL},             \
-    {OPTION_TEXT, "--config", "FILE", &(governor_).config,                                                          \
-     "read policy and settings from [governor] in FILE, policy = NAME and KEY = VALUE; what is given here goes "    \
-     "before. Default ${XDG_CONFIG_HOME:-~/.config}/sereno/sereno.ini, if it is there", 0, 0, NULL, NULL}
-#define GOVERNOR_OPTIONS(governor_)                                                                                 \
-    GOVERNOR_SETTINGS(governor_),                                                                                   \
-    {OPTION_TEXT, "--trace", "FILE", &(governor_).trace,                                                            \
-     "write what ran and when to FILE, as trace events that ui.perfetto.dev opens; a megabyte or two a second",  \
-     0, 0, NULL, NULL},                                                                                             \
-    {OPTION_TEXT, "--decisions", "FILE", &(governor_).decisions,                                                    \
-     "write decisions to FILE, a line each: time_us event -> mode may_draft batch sleep_us score, but not those of " \
-     "subgraphs that decide the same as before", 0, 0, NULL, NULL}
+#define GOVERNOR_SETTINGS(governor_)                                                                                   \
+    {OPTION_HEADING, .help = "governor (gives the memory back when what is in front needs it)"},                       \
+    {OPTION_CHOICE, "--policy", &(governor_).policy, .value = "NAME", .choices = policy_names,                         \
+     .given = &(governor_).policy_given,                                                                               \
+     .help = "throughput, balanced or ui-first: does not govern; gives the memory back in bursts and keeps most of "   \
+             "the "                                                                                                    \
+             "speed; or leaves the model what the foreground does not want, down to its guarantee. Default "           \
+             "balanced"},                                                                                              \
+    {OPTION_LIST, "--gov", &(governor_).settings, .value = "KEY=VALUE",                                                \
+     .help = "change a setting of the policy, many times if need be; --gov help lists them"},                          \
+    {OPTION_TEXT, "--config", &(governor_).config, .value = "FILE",                                                    \
+     .help = "read policy and settings from [governor] in FILE, policy = NAME and KEY = VALUE; what is given here "    \
+             "goes before. Default ${XDG_CONFIG_HOME:-~/.config}/sereno/sereno.ini, if it is there"}
+#define GOVERNOR_OPTIONS(governor_)                                                                                    \
+    GOVERNOR_SETTINGS(governor_),                                                                                      \
+    {OPTION_TEXT, "--trace", &(governor_).trace, .value = "FILE",                                                      \
+     .help = "write what ran and when to FILE, as trace events that ui.perfetto.dev opens; a megabyte or two a "       \
+             "second"},                                                                                                \
+    {OPTION_TEXT, "--decisions", &(governor_).decisions, .value = "FILE",                                              \
+     .help = "write decisions to FILE, a line each: time_us event -> mode may_draft batch sleep_us score, but not "    \
+             "those of subgraphs that decide the same as before"}
 /* clang-format on */
 
 governor_options governor_defaults(void);

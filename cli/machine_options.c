@@ -51,8 +51,30 @@ void machine_take_class(const machine_options *m, const diagnostics *d) {
          sched_names[m->sched]);
 }
 
-bool machine_sched_effective(const machine_options *m, const sereno_engine_info *info, const char **why) {
+/* Whether a core was asked for that this process may not run on. */
+static bool asks_for_others(const machine_options *m) {
+    int cores[CPUS_MAX], n = cpu_list(cores, CPUS_MAX);
+    for (int i = 0; i < m->n_cpus; i++) {
+        int at = 0;
+        while (at < n && cores[at] != m->cpu_list[i]) at++;
+        if (at == n) return true;
+    }
+    return false;
+}
+
+void machine_advise(const diagnostics *d, const machine_options *m, const sereno_error *err) {
+    bool may_be_cores = err->code == SERENO_ERR_SYSTEM || (err->code == SERENO_ERR_INVALID && asks_for_others(m));
+    if (may_be_cores && m->cpus) warn(d, "the cores were chosen by --cpu %s", m->cpus);
+}
+
+static bool sched_effective(const machine_options *m, const sereno_engine_info *info, const char **why) {
     return session_sched_effective((sereno_sched)m->sched, info->sched_taken, why);
+}
+
+void machine_note(const diagnostics *d, const machine_options *m, const sereno_engine_info *info) {
+    const char *why;
+    if (sched_effective(m, info, &why)) return;
+    note(d, "the %s class is limited: %s", sched_names[m->sched], why);
 }
 
 static const char *const timing_names[] = {
@@ -62,7 +84,7 @@ json_t *json_environment(const machine_options *m, const sereno_engine_info *inf
     char cpu[128];
     const char *why;
     cpu_name(cpu, sizeof cpu);
-    bool effective = machine_sched_effective(m, info, &why);
+    bool effective = sched_effective(m, info, &why);
     return json_pack("{s:s, s:i, s:i, s:s, s:b, s:s?, s:b, s:s?, s:s, s:i, s:s, s:s}", "isa", info->isa,
                      "activation_bits", info->activation_bits, "threads", info->n_threads, "sched",
                      sched_names[m->sched], "sched_effective", effective, "sched_note", why, "own_session",

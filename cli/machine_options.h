@@ -22,19 +22,17 @@ extern const char *const sched_names[]; /* by sereno_sched, NULL-terminated */
 extern const char *const activation_names[];
 
 /* clang-format off */
-#define MACHINE_OPTIONS(machine)                                                                                    \
-    {OPTION_INT, "-t, --threads", "N", &(machine).n_threads,                                                        \
-     "compute threads; default all cores but one, at least 1: what is in front keeps a core", 1,                    \
-     SERENO_THREADS_MAX, NULL, NULL},                                                                               \
-    {OPTION_TEXT, "--cpu", "LIST", &(machine).cpus,                                                                 \
-     "run only on these cores, like 0,2-3; default: wherever there is room", 0, 0, NULL, NULL},                     \
-    {OPTION_CHOICE, "--sched", "CLASS", &(machine).sched,                                                           \
-     "idle, batch or normal: how compute threads are scheduled; default idle: everything else goes first", 0, 0,    \
-     sched_names, NULL},                                                                                            \
-    {OPTION_CHOICE, "--activations", "BITS", &(machine).activations,                                                \
-     "auto, 8 or 16: integers that quantised weights are multiplied with. 8 is faster from batch 4 on and is what " \
-     "other runtimes use; 16 is nearly exact. Default auto: 16 for models below 750 million parameters, else 8",    \
-     0, 0, activation_names, NULL}
+#define MACHINE_OPTIONS(machine)                                                                                       \
+    {OPTION_INT, "-t, --threads", &(machine).n_threads, .value = "N", .low = 1, .high = SERENO_THREADS_MAX,            \
+     .help = "compute threads; default all cores but one, at least 1: what is in front keeps a core"},                 \
+    {OPTION_TEXT, "--cpu", &(machine).cpus, .value = "LIST",                                                           \
+     .help = "run only on these cores, like 0,2-3; default: wherever there is room"},                                  \
+    {OPTION_CHOICE, "--sched", &(machine).sched, .value = "CLASS", .choices = sched_names,                             \
+     .help = "idle, batch or normal: how compute threads are scheduled; default idle: everything else goes first"},    \
+    {OPTION_CHOICE, "--activations", &(machine).activations, .value = "BITS", .choices = activation_names,             \
+     .help = "auto, 8 or 16: integers that quantised weights are multiplied with. 8 is faster from batch 4 on and "    \
+             "is what other runtimes use; 16 is nearly exact. Default auto: 16 for models below 750 million "          \
+             "parameters, else 8"}
 /* clang-format on */
 
 /* All cores but one, at least 1; idle class; any core. */
@@ -56,11 +54,15 @@ const char *machine_isa(const char *option);
  * Warns where the system refuses it. */
 void machine_take_class(const machine_options *machine, const diagnostics *d);
 
-/* Whether an engine has the class asked for, and whether that holds beyond this session, because there is nothing
- * beyond it for the kernel or because it has the least weight; *why where not. */
-bool machine_sched_effective(const machine_options *machine, const sereno_engine_info *info, const char **why);
+/* What to do about an error of opening an engine, where the cores asked for may be what is wrong. */
+void machine_advise(const diagnostics *d, const machine_options *machine, const sereno_error *err);
 
-/* What a model ran on. */
+/* With -v: why an engine has not the class asked for, or why that does not hold beyond this session. */
+void machine_note(const diagnostics *d, const machine_options *machine, const sereno_engine_info *info);
+
+/* What a model ran on. "sched_effective": whether the engine has the class asked for, and that holds beyond this
+ * session, because there is nothing beyond it for the kernel or because it has the least weight; "sched_note": why not.
+ */
 json_t *json_environment(const machine_options *machine, const sereno_engine_info *info);
 
 #endif

@@ -1,5 +1,6 @@
 #include "options.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -75,6 +76,16 @@ static bool has_name(const option *o, const char *name, size_t length) {
         at += n;
     }
     return false;
+}
+
+/* A row that lacks what its kind needs would refuse every value, or take any. */
+static void assert_whole(const command_line *cl) {
+    for (const option *o = cl->options; o->help; o++) {
+        bool has_range = o->kind == OPTION_INT || o->kind == OPTION_FLOAT || o->kind == OPTION_NUMBERS;
+        if (o->kind == OPTION_HEADING) continue;
+        assert(o->names && o->target && (o->value != NULL) == (o->kind != OPTION_FLAG));
+        assert((o->low < o->high) == has_range && (o->choices != NULL) == (o->kind == OPTION_CHOICE));
+    }
 }
 
 static const option *find_option(const command_line *cl, const char *name, size_t length) {
@@ -183,6 +194,7 @@ static int parse_option(const command_line *cl, int argc, char **argv, int *i) {
 int options_parse(const command_line *cl, int argc, char **argv, const char **positional, int max) {
     int n = 0;
     bool only_positional = false;
+    assert_whole(cl);
     for (int i = 0; i < argc; i++) {
         const char *word = argv[i];
         if (!only_positional && (strcmp(word, "-h") == 0 || strcmp(word, "--help") == 0)) {

@@ -1,6 +1,7 @@
 /*
  * Command-line options from a table: parsing, range checks and --help come from the same rows.
  * Options are given as --name VALUE or --name=VALUE, short ones as -n VALUE.
+ * A row begins with kind, names and target, which every option has; the fields that only some need are named.
  */
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H
@@ -34,13 +35,13 @@ typedef struct option_numbers {
 
 typedef struct option {
     option_kind kind;
-    const char *names; /* "-n, --predict": the last long one is the name that messages use */
-    const char *value; /* what the value is called in --help, NULL for flags */
-    void *target;
-    const char *help; /* what it does and why its default is what it is */
+    const char *names; /* "-n, --predict" */
+    void *target;      /* of the kind's type */
+    const char *value; /* what the value is called in --help; flags have none */
     double low, high;
     const char *const *choices; /* NULL-terminated */
     bool *given;                /* set when the option occurs; may be NULL */
+    const char *help;           /* what it does and why its default is what it is; a heading's text */
 } option;
 
 typedef struct command_line {
@@ -48,7 +49,7 @@ typedef struct command_line {
     const char *summary;   /* one line */
     const char *arguments; /* as in "MODEL", "" for none */
     const char *examples;
-    const option *options; /* ends with a row without names */
+    const option *options; /* ends with a row without help */
 } command_line;
 
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2 }; /* a signal's: interrupt_exit_code */

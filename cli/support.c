@@ -7,6 +7,7 @@
 
 #include "errors.h"
 #include "interrupt.h"
+#include "output_file.h"
 #include "sereno/clock.h"
 #include "utf8.h"
 
@@ -50,6 +51,11 @@ int fail(const diagnostics *d, const sereno_error *err) {
     return err->code == SERENO_ERR_INVALID ? EXIT_USAGE : EXIT_FAILED;
 }
 
+int fail_no_memory(const char *command) {
+    fprintf(stderr, "%s: no memory\n", command);
+    return EXIT_FAILED;
+}
+
 void progress_begin(progress_bar *p, const char *label, bool enabled) {
     *p = (progress_bar){.label = label, .enabled = enabled && terminal_is(2)};
     p->start_ns = p->drawn_ns = sereno_system_now_ns();
@@ -91,12 +97,17 @@ int model_check(const command_line *cl, const char *option, char *out, size_t si
     return model_path(option, out, size, &err) ? usage_error(cl, "%s", err.message) : 0;
 }
 
-int fail_model(const diagnostics *d, const char *option, const sereno_error *err) {
+void model_advise(const diagnostics *d, const char *option, const sereno_error *err) {
+    char path[PATH_SIZE];
     const char *chosen = getenv("SERENO_MODEL");
+    if (err->code != SERENO_ERR_IO || (option && *option) || (chosen && *chosen)) return;
+    if (sereno_default_model_path(path, sizeof path, NULL) != SERENO_OK || path_exists(path)) return;
+    fprintf(d->to, "Fetch the default model with tools/get-model smollm2-135m, or give one with -m.\n");
+}
+
+int fail_model(const diagnostics *d, const char *option, const sereno_error *err) {
     int code = fail(d, err);
-    if (err->code == SERENO_ERR_IO && !option && !(chosen && *chosen)) {
-        fprintf(d->to, "Fetch the default model with tools/get-model smollm2-135m, or give one with -m.\n");
-    }
+    model_advise(d, option, err);
     return code;
 }
 

@@ -12,7 +12,7 @@
 #include "sereno/error.h"
 #include "sereno/text.h"
 
-enum { SCHEMA_VERSION = 2 };
+enum { SCHEMA_VERSION = 2, PATH_SIZE = 4096 };
 
 /* Options that every command has, as rows for its table. */
 typedef struct common_options {
@@ -21,13 +21,20 @@ typedef struct common_options {
 } common_options;
 
 /* clang-format off */
-#define COMMON_OPTIONS(common)                                                                                      \
-    {OPTION_HEADING, NULL, NULL, NULL, "output", 0, 0, NULL, NULL},                                                 \
-    {OPTION_FLAG, "--json", NULL, &(common).json,                                                                   \
-     "print one JSON document; diagnostics stay on stderr", 0, 0, NULL, NULL},                                      \
-    {OPTION_FLAG, "-v, --verbose", NULL, &(common).verbose, "say more about what happens", 0, 0, NULL, NULL},       \
-    {OPTION_TEXT, "--log-file", "FILE", &(common).log_file,                                                         \
-     "append diagnostics to FILE instead of stderr", 0, 0, NULL, NULL}
+#define COMMON_OPTIONS(common)                                                                                         \
+    {OPTION_HEADING, .help = "output"},                                                                                \
+    {OPTION_FLAG, "--json", &(common).json, .help = "print one JSON document; diagnostics stay on stderr"},            \
+    {OPTION_FLAG, "-v, --verbose", &(common).verbose, .help = "say more about what happens"},                          \
+    {OPTION_TEXT, "--log-file", &(common).log_file, .value = "FILE",                                                   \
+     .help = "append diagnostics to FILE instead of stderr"}
+
+/* Of commands that read a model, and of those that give it a context. */
+#define MODEL_OPTION(path)                                                                                             \
+    {OPTION_TEXT, "-m, --model", &(path), .value = "PATH",                                                             \
+     .help = "GGUF file; default $SERENO_MODEL, else the model that tools/get-model fetched"}
+#define CONTEXT_OPTION(n_ctx)                                                                                          \
+    {OPTION_INT, "-c, --ctx-size", &(n_ctx), .value = "N", .low = 1, .high = 1 << 24,                                  \
+     .help = "context in tokens; default 4096 or the model's, the smaller"}
 /* clang-format on */
 
 /* Where diagnostics go. */
@@ -45,6 +52,8 @@ void warn(const diagnostics *d, const char *format, ...) __attribute__((format(p
 void note(const diagnostics *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Prints an error and returns the exit code for it. */
 int fail(const diagnostics *d, const sereno_error *err);
+/* The same of a command that did not get the memory for its own state, which is before there are diagnostics. */
+int fail_no_memory(const char *command);
 
 /* A progress bar on stderr, drawn only on a terminal and only once the work takes longer than an eye blink. */
 typedef struct progress_bar {
@@ -63,7 +72,9 @@ void progress_end(progress_bar *p);
 int model_path(const char *option, char *out, size_t size, sereno_error *err);
 /* The same: 0, or EXIT_USAGE after an error was printed. */
 int model_check(const command_line *cl, const char *option, char *out, size_t size);
-/* As fail, for an error of opening the model: where the default one is missing, says how to get it. */
+/* What to do about an error of opening the model: where the default one is missing, how to get it. */
+void model_advise(const diagnostics *d, const char *option, const sereno_error *err);
+/* fail, and that advice. */
 int fail_model(const diagnostics *d, const char *option, const sereno_error *err);
 
 /* Prints and releases a document, in order of insertion. Does not return if there is none: an error is printed. */

@@ -42,18 +42,18 @@ typedef struct sereno_baseline {
     int32_t batch, subgraph, n_subgraphs;
     sereno_subgraph_kind kind;
     float us;    /* when the machine is quiet; 0: it is learned as it goes (see for_threads) */
-    float slope; /* how much longer its kind takes beside a streaming aggressor, as a share; 0: as long, or it is
+    float slope; /* how much longer its kind takes beside the memory stressor, as a share; 0: as long, or it is
                     attention, which does not sense; -1: not measured, a sensor takes the slope that ships */
 } sereno_baseline;
 
 typedef struct sereno_calibrate_options {
     /* So long at most, 1 .. 60; 0: 6. Where five passes of all batches do not fit into half of it, the largest batches
-     * are left out. Passes of one token, and the draft's, are measured at all events, quiet and beside the aggressor.
+     * are left out. Passes of one token, and the draft's, are measured at all events, quiet and beside the stressor.
      */
     double seconds;
-    int aggressor_cpu; /* where the built-in streaming aggressor runs; -1: wherever it may */
+    int stressor_cpu; /* where the built-in memory stressor runs; -1: wherever it may */
     /* Compute threads of the runs that the calibration is for; 0: as many as the target has. Where a run uses every
-     * core, the aggressor would take one of them away and measure that: open the target with one thread fewer for
+     * core, the stressor would take one of them away and measure that: open the target with one thread fewer for
      * calibrating, and say here how many there will be. Slopes hold for both, baselines do not and are left out. */
     int32_t for_threads;
     bool (*progress)(void *ctx, uint64_t done, uint64_t total); /* false gives up (SERENO_ERR_ABANDONED); NULL */
@@ -64,7 +64,7 @@ typedef struct sereno_calibrate_options {
  * Measures baselines and slopes of the target (sequence 0 is emptied, in the draft too) in VERIFY passes of 1, 2, 4 ..
  * 32 tokens, and of the draft, NULL if there is none, in DRAFT passes of one; those of other plans and batches are
  * learned in use. A machine that is quiet takes half of the time, the rest is for measuring once more where it was not.
- * Slopes count as not measured where the machine was not quiet the second time either, where the aggressor had no core
+ * Slopes count as not measured where the machine was not quiet the second time either, where the stressor had no core
  * of its own or hardly streamed, and where there were only one or two passes. On failure *out is NULL.
  */
 SERENO_API int sereno_calibrate(sereno_engine *target, sereno_engine *draft, const sereno_calibrate_options *options,

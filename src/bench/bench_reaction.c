@@ -90,14 +90,13 @@ static reaction_times times_of(double *ms, size_t n) {
     return t;
 }
 
-int reaction_judge(const reaction_log *log, const toggler_burst *bursts, size_t n, reaction_result *out,
-                   sereno_error *err) {
+int reaction_judge(const reaction_log *log, const burst *list, size_t n, reaction_result *out, sereno_error *err) {
     size_t room = n + 1, n_drafting = 0, n_running = 0, n_recovery = 0;
     double *drafting = malloc(3 * room * sizeof(double));
     if (!drafting) return err_no_memory(err, "reaction times", 3 * room * sizeof(double));
     double *running = drafting + room, *recovery = running + room;
     for (size_t i = 0; i < n && log->n > 0; i++) {
-        uint64_t on_ns = bursts[i].on_ns, off_ns = bursts[i].off_ns;
+        uint64_t on_ns = list[i].on_ns, off_ns = list[i].off_ns;
         if (on_ns < log->first_ns || off_ns > log->last_ns) continue;
         uint64_t before_ns = on_ns > REACTION_SETTLED_NS ? on_ns - REACTION_SETTLED_NS : 0;
         uint64_t held_ns = first_time(log, on_ns, off_ns, true);
@@ -108,8 +107,8 @@ int reaction_judge(const reaction_log *log, const toggler_burst *bursts, size_t 
             if (log->list[last_until(log, on_ns)].plan == SERENO_PLAN_DRAFT) drafting[n_drafting++] = ms;
         }
         if (held_ns == off_ns) continue;
-        bool is_last = i + 1 == n || bursts[i + 1].on_ns > log->last_ns;
-        uint64_t until_ns = is_last ? log->last_ns : bursts[i + 1].on_ns;
+        bool is_last = i + 1 == n || list[i + 1].on_ns > log->last_ns;
+        uint64_t until_ns = is_last ? log->last_ns : list[i + 1].on_ns;
         uint64_t settled_ns = settled_time(log, off_ns, until_ns);
         if (is_last && settled_ns == until_ns) continue; /* what came of it is unknown */
         recovery[n_recovery++] = ms_between(off_ns, settled_ns, until_ns);
@@ -172,8 +171,8 @@ static int generate(reaction_run *r, sereno_session *session, sereno_error *err)
     return status;
 }
 
-/* One run, beside a foreground (NULL: beside nothing), which tells the hint (NULL: nobody). */
-static int run(reaction_run *r, toggler *beside, sereno_frame_hint *hint, sereno_error *err) {
+/* One run, beside the foreground's bursts (NULL: beside nothing), which are told to the hint (NULL: to nobody). */
+static int run(reaction_run *r, bursts *beside, sereno_frame_hint *hint, sereno_error *err) {
     const reaction_options *o = r->options;
     sereno_session_options s = *o->session;
     s.frame_hints = false;
@@ -185,9 +184,9 @@ static int run(reaction_run *r, toggler *beside, sereno_frame_hint *hint, sereno
     if (status) return status;
     session_set_synthetic(session, o->synthetic);
     r->end_ns = sereno_system_now_ns() + (uint64_t)(o->seconds * 1e9);
-    if (beside) status = toggler_begin(beside, o->period_ns, r->end_ns, hint, err);
+    if (beside) status = bursts_begin(beside, o->foreground, o->period_ns, r->end_ns, hint, err);
     if (!status) status = generate(r, session, err);
-    if (beside) toggler_end(beside);
+    if (beside) memory_stressor_stop(o->foreground);
     if (!status && watch_cancelled(&o->watch)) status = err_set(err, SERENO_ERR_ABANDONED, "cancelled");
     if (!status && r->log.full) status = err_no_memory(err, "a log of boundaries", r->log.n * sizeof *r->log.list);
     sereno_session_close(&session, NULL);
@@ -197,11 +196,11 @@ static int run(reaction_run *r, toggler *beside, sereno_frame_hint *hint, sereno
 static int run_beside(const reaction_options *o, reaction_result *out, sereno_error *err) {
     reaction_run r = {.options = o};
     sereno_frame_hint *hint = NULL;
-    size_t n = 0;
+    bursts b = {0};
     int status = o->hints ? frame_hint_open_private(&hint, err) : SERENO_OK;
-    if (!status) status = run(&r, o->foreground, hint, err);
-    const toggler_burst *bursts = toggler_bursts(o->foreground, &n);
-    if (!status) status = reaction_judge(&r.log, bursts, n, out, err);
+    if (!status) status = run(&r, &b, hint, err);
+    if (!status) status = reaction_judge(&r.log, b.list, b.n, out, err);
+    bursts_free(&b);
     out->drafted = r.drafted;
     out->abandoned = r.abandoned;
     sereno_frame_hint_close(&hint);

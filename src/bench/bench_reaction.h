@@ -2,7 +2,7 @@
  * How fast a governed run gives the memory free when a foreground begins, and takes it again when that ends; and how
  * often it does so for nothing.
  *
- * A foreground streams for a period and is silent for one, in turn (toggler.h). What counts is not what the governor
+ * A foreground streams for a period and is silent for one, in turn (bursts.h). What counts is not what the governor
  * decides but what the run then leaves: it is held back while it sleeps or holds, and from when a pass of the draft was
  * abandoned until drafts are allowed again. A reaction is the time from an onset until it is held back; an
  * onset without one before the burst ends counts as infinite. A draft that is merely forbidden while the target
@@ -18,9 +18,9 @@
 #define BENCH_REACTION_H
 
 #include "bench_watch.h"
+#include "bursts.h"
 #include "sereno/session.h"
 #include "synthetic.h"
-#include "toggler.h"
 
 typedef struct reaction_options {
     /* What each run opens a session by, governed as is to be measured; of a model, and with engine_of, so that what is
@@ -28,7 +28,7 @@ typedef struct reaction_options {
     const sereno_session_options *session;
     const synthetic_acceptance *synthetic; /* NULL: real acceptance */
     sereno_sampler sampler;                /* of the first answer; the next ones have the next seeds */
-    toggler *foreground;                   /* opened before the engine, and silent */
+    memory_stressor *foreground;           /* opened before the engine, and at rest */
     bool hints;                            /* the foreground says when it begins and ends */
     uint64_t period_ns;
     double seconds; /* of each of the two runs, beside the foreground and beside nothing */
@@ -76,7 +76,6 @@ void reaction_note(reaction_log *log, const sereno_boundary *boundary, const ser
 
 /* Bursts in order of time; those that are not within the log as a whole are left out. Fills all but the counts of
  * drafts. */
-int reaction_judge(const reaction_log *log, const toggler_burst *bursts, size_t n, reaction_result *out,
-                   sereno_error *err);
+int reaction_judge(const reaction_log *log, const burst *list, size_t n, reaction_result *out, sereno_error *err);
 
 #endif

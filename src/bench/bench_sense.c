@@ -3,25 +3,18 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "errors.h"
-#include "kernels.h"
 #include "probe.h"
 #include "recorder.h"
-#include "region.h"
 #include "rng.h"
 #include "sereno/control.h"
-#include "sleep.h"
-#include "thread.h"
 
 enum {
     WINDOW_NS = SENSE_WINDOW_MS * 1000000,
-    SLICE_NS = 1000000, /* of a window; in each it streams for the duty's share */
-    BUFFER_BYTES = 256 << 20,
-    CHUNK_BYTES = 64 << 10,
+    SLICE_NS = 1000000,     /* of a window; in each it streams for the duty's share */
     RECORD_BYTES = 4 << 20, /* most of a minute of a small model */
     DRAFT_TOKENS = 4,
     CONTEXT = 160, /* then the sequence begins anew: attention stays short */
@@ -107,95 +100,53 @@ void sense_correlate(sense_result *r) {
 
 /* ---- The foreground ---- */
 
-typedef struct streamer {
-    const sense_options *options;
-    const kernels *kernels;
-    region buffer;
-    sense_window *windows; /* its columns are this thread's until it has ended */
+typedef struct foreground {
+    sense_window *windows; /* its columns are the stressor's thread's until that has finished */
     int32_t n_windows;
-    uint64_t start_ns;
-    pthread_t thread;
-    bool started;
-    atomic_bool end;
-    atomic_int ready; /* 1: it runs; below 0: its error */
-    sereno_error error;
-} streamer;
+    uint64_t seed, start_ns;
+} foreground;
 
 /* One window: in each slice a look at the latency, streaming, and rest. */
-static void stream_window(streamer *s, sense_window *w, double duty, uint64_t begin_ns, probe *p, size_t *at,
-                          uint64_t *sum) {
-    double latency = 0, bytes = 0, streamed_ns = 0;
+static void stream_window(memory_stressor *s, sense_window *w, double duty, uint64_t begin_ns, probe *p) {
+    double latency = 0;
     int looks = 0;
+    size_t at;
+    stressor_sum before = memory_stressor_streamed(s);
     for (uint64_t slice = 0; slice < WINDOW_NS / SLICE_NS; slice++) {
-        uint64_t from_ns = begin_ns + slice * SLICE_NS, now = sereno_system_now_ns();
-        if (now < from_ns) sleep_until_ns(from_ns);
-        p->position = (double)*at / BUFFER_BYTES;
+        uint64_t from_ns = begin_ns + slice * SLICE_NS;
+        memory_stressor_rest_until(s, from_ns);
+        memory_stressor_buffer(s, &at);
+        p->position = (double)at / STRESSOR_BUFFER_BYTES;
         latency += probe_run(p, from_ns);
         looks++;
-        uint64_t until_ns = from_ns + (uint64_t)(duty * SLICE_NS), start_ns = sereno_system_now_ns();
-        for (now = start_ns; now < until_ns; now = sereno_system_now_ns()) {
-            *sum += s->kernels->read(s->buffer.data + *at, CHUNK_BYTES, 1, 0);
-            *at = (*at + CHUNK_BYTES) % BUFFER_BYTES;
-            bytes += CHUNK_BYTES;
-        }
-        streamed_ns += (double)(now - start_ns);
+        memory_stressor_stream_until(s, from_ns + (uint64_t)(duty * SLICE_NS));
     }
+    stressor_sum after = memory_stressor_streamed(s);
+    double streamed_ns = (double)(after.ns - before.ns);
     w->duty = fmin(streamed_ns / WINDOW_NS, 1); /* a descheduled slice may go on in the next window */
     w->fg_latency_ns = latency / looks;
-    w->fg_gbs = bytes > 0 ? bytes / streamed_ns : NAN;
+    w->fg_gbs = after.bytes > before.bytes ? (double)(after.bytes - before.bytes) / streamed_ns : NAN;
 }
 
-static void *stream(void *arg) {
-    streamer *s = arg;
-    const int *cpu = &s->options->foreground_cpu;
-    int status = thread_pin(cpu, *cpu >= 0, NULL, &s->error);
-    if (status != SERENO_ERR_INVALID) status = 1; /* where the system refuses, a free core does as well */
-    thread_take_class(SERENO_SCHED_NORMAL);
-    sereno_engine_info own = {.stream = s->buffer.data, .stream_bytes = BUFFER_BYTES};
-    thread_precise_timers(NULL); /* slices begin when they should */
+/* The schedule: windows of random duty. */
+static void stream_windows(void *ctx, memory_stressor *s) {
+    foreground *f = ctx;
+    size_t at;
+    sereno_engine_info own = {.stream = memory_stressor_buffer(s, &at), .stream_bytes = STRESSOR_BUFFER_BYTES};
     probe p;
-    probe_begin(&p, &own, sereno_clock_system(), s->options->seed);
-    rng r = {s->options->seed};
-    uint64_t sum = 0;
-    size_t at = 0;
-    memset(s->buffer.data, 1, BUFFER_BYTES);
-    s->start_ns = sereno_system_now_ns() + SLICE_NS;
-    atomic_store(&s->ready, status);
-    for (int32_t i = 0; i < s->n_windows && status > 0 && !atomic_load(&s->end); i++) {
+    probe_begin(&p, &own, sereno_clock_system(), f->seed);
+    rng r = {f->seed};
+    for (int32_t i = 0; i < f->n_windows && !memory_stressor_stopped(s); i++) {
         double duty = (double)rng_below(&r, 1001) / 1000; /* as it is meant */
-        stream_window(s, &s->windows[i], duty, s->start_ns + (uint64_t)i * WINDOW_NS, &p, &at, &sum);
-    }
-    __asm__ volatile("" : : "r"(sum));
-    return NULL;
-}
-
-/* In its place where there shall be nothing. */
-static void start_silence(streamer *s) {
-    s->start_ns = sereno_system_now_ns() + SLICE_NS;
-    for (int32_t i = 0; i < s->n_windows; i++) {
-        s->windows[i] = (sense_window){.fg_latency_ns = NAN, .fg_gbs = NAN};
+        stream_window(s, &f->windows[i], duty, f->start_ns + (uint64_t)i * WINDOW_NS, &p);
     }
 }
 
-static int start_streamer(streamer *s, sereno_error *err) {
-    int status = kernels_find(NULL, &s->kernels, err);
-    if (status) return status;
-    if (!region_open(&s->buffer, BUFFER_BYTES, REGION_FULL)) return err_no_memory(err, "the buffer", BUFFER_BYTES);
-    s->started = thread_start(&s->thread, stream, s) == 0;
-    if (!s->started) return err_set(err, SERENO_ERR_SYSTEM, "cannot start the foreground's thread");
-    while (atomic_load(&s->ready) == 0) {
-        sleep_until_ns(sereno_system_now_ns() + SLICE_NS / 10);
+/* Where there shall be nothing. */
+static void note_silence(foreground *f) {
+    for (int32_t i = 0; i < f->n_windows; i++) {
+        f->windows[i] = (sense_window){.fg_latency_ns = NAN, .fg_gbs = NAN};
     }
-    status = atomic_load(&s->ready);
-    return status < 0 ? err_set(err, status, "the foreground: %s", s->error.message) : SERENO_OK;
-}
-
-/* at_once: in the middle of its windows; else it makes the last one whole. */
-static void end_streamer(streamer *s, bool at_once) {
-    atomic_store(&s->end, at_once);
-    if (s->started) pthread_join(s->thread, NULL);
-    s->started = false;
-    region_close(&s->buffer);
 }
 
 /* ---- The background ---- */
@@ -280,8 +231,10 @@ static int begin_recording(const sense_options *o, watcher *w, sereno_error *err
     const sereno_session_info *info = sereno_session_describe(o->session);
     char model[RECORDING_TEXT_MAX];
     describe_model(info->model, model);
-    const recorder_options how = {
-        .model = model, .draft_model = w->draft ? info->draft_name : NULL, .quiet = o->quiet, .size_max = RECORD_BYTES};
+    const recorder_options how = {.model = model,
+                                  .draft_model = w->draft ? info->draft_name : NULL,
+                                  .quiet = !o->foreground,
+                                  .size_max = RECORD_BYTES};
     return recorder_open(w->sensor, w->target, w->draft, info->calibration, &how, &w->recorder, err);
 }
 
@@ -328,12 +281,12 @@ int bench_sense(const sense_options *o, sense_result *out, sereno_error *err) {
     if (n < 1) n = 1;
     watcher w = {
         .target = sereno_session_engine(o->session), .draft = sereno_session_draft(o->session), .n_windows = n};
-    streamer s = {.options = o, .n_windows = n};
+    foreground f = {.n_windows = n, .seed = o->seed};
     int status = check(&w, err);
     if (status) return status;
     out->windows = calloc((size_t)n, sizeof *out->windows);
     w.tallies = calloc((size_t)n, sizeof *w.tallies);
-    s.windows = out->windows;
+    f.windows = out->windows;
     if (!out->windows || !w.tallies) status = err_no_memory(err, "windows", (size_t)n * sizeof *out->windows);
     const sereno_calibration *calibration = sereno_session_describe(o->session)->calibration;
     if (!status) status = sereno_sensor_open(w.target, w.draft, calibration, &w.sensor, err);
@@ -341,11 +294,12 @@ int bench_sense(const sense_options *o, sense_result *out, sereno_error *err) {
     if (!status) status = begin_recording(o, &w, err);
     if (!status) status = w.target->ops->truncate(w.target, 0, 0, err);
     if (!status && w.draft) status = w.draft->ops->truncate(w.draft, 0, 0, err);
-    if (!status && o->quiet) start_silence(&s);
-    else if (!status) status = start_streamer(&s, err);
-    w.start_ns = s.start_ns;
+    w.start_ns = f.start_ns = sereno_system_now_ns() + SLICE_NS;
+    if (!status && o->foreground) memory_stressor_start(o->foreground, stream_windows, &f);
+    else if (!status) note_silence(&f);
     if (!status) status = decode(o, &w, out, err);
-    end_streamer(&s, status != SERENO_OK);
+    if (!status && o->foreground) memory_stressor_finish(o->foreground);
+    else if (o->foreground) memory_stressor_stop(o->foreground);
     for (int32_t i = 0; i < n && !status; i++) {
         sense_settle(&w.tallies[i], &out->windows[i]);
     }

@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "bench_watch.h"
+#include "memory_stressor.h"
 #include "sereno/session.h"
 
 enum { SENSE_WINDOW_MS = 20 };
@@ -18,13 +19,12 @@ typedef struct sense_options {
     /* Whose target and draft decode, sensed by its calibration: of a model, with on_caller, borrowed, and asked for
      * nothing else meanwhile. Sequence 0 of both is used. */
     sereno_session *session;
-    double seconds;     /* 0.1 .. 600 */
-    int32_t batch;      /* tokens of every pass of the target; 0: plain decoding, and with a draft four
-                           tokens of it before each pass, which then verifies them */
-    bool quiet;         /* there is no foreground: all duties are 0 */
-    int foreground_cpu; /* -1: any */
-    uint64_t seed;      /* of the duties */
-    FILE *record;       /* what the sensor read goes there at the end; NULL: nowhere */
+    double seconds;              /* 0.1 .. 600 */
+    int32_t batch;               /* tokens of every pass of the target; 0: plain decoding, and with a draft four
+                                    tokens of it before each pass, which then verifies them */
+    memory_stressor *foreground; /* opened before the engine, and at rest; NULL: there is none, all duties are 0 */
+    uint64_t seed;               /* of the duties */
+    FILE *record;                /* what the sensor read goes there at the end; NULL: nowhere */
     bench_watch watch;
 } sense_options;
 
@@ -69,7 +69,7 @@ typedef struct sense_result {
     sense_recorded recorded;
 } sense_result;
 
-/* SERENO_ERR_INVALID: there is no such core. SERENO_ERR_IO: the recording cannot be written. The result is freed in
+/* SERENO_ERR_INVALID: the context is too short. SERENO_ERR_IO: the recording cannot be written. The result is freed in
  * every case. */
 int bench_sense(const sense_options *o, sense_result *out, sereno_error *err);
 void sense_result_free(sense_result *r);

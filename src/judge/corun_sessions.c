@@ -35,7 +35,7 @@ static int calibrate(corun_sessions *s, int number, sereno_error *err) {
         if (s->calibrations[i] && s->drafts[i] == s->drafts[number]) s->calibrations[number] = s->calibrations[i];
     }
     if (s->calibrations[number]) return SERENO_OK;
-    sereno_calibrate_options options = {.aggressor_cpu = s->aggressor_cpu};
+    sereno_calibrate_options options = {.stressor_cpu = s->stressor_cpu};
     int status =
         sereno_calibrate(sereno_session_engine(s->base), s->drafts[number], &options, &s->calibrations[number], err);
     if (status) return status;
@@ -52,7 +52,7 @@ static int open_all(void *ctx, int first, sereno_error *err) {
     for (int i = 0; i < all->n && !status; i++) {
         if (background_serves(&all->list[i], &all->list[first])) status = open_draft(s, i, err);
     }
-    for (int i = 0; i < all->n && !status && s->aggressor_cpu >= 0; i++) {
+    for (int i = 0; i < all->n && !status && s->stressor_cpu >= 0; i++) {
         bool governed = all->engine.list[i].governed && background_serves(&all->list[i], &all->list[first]);
         if (governed) status = calibrate(s, i, err);
     }

@@ -15,9 +15,9 @@
 typedef struct corun_sessions {
     const corun_strategy_list *strategies;
     sereno_session_options options; /* of model and engine, on the caller; the scheduling class is the strategy's */
-    /* Where a calibration's aggressor runs; -1: nothing is calibrated, the sensor learns as it goes. For the LLM that
+    /* Where a calibration's stressor runs; -1: nothing is calibrated, the sensor learns as it goes. For the LLM that
      * has every core there is none to disturb it from. */
-    int aggressor_cpu;
+    int stressor_cpu;
     void (*on_unquiet)(void *ctx, const char *remark); /* the machine was not quiet when it was calibrated */
     void *ctx;
     /* Set by opening. */

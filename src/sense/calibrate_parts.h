@@ -2,19 +2,20 @@
 #ifndef SENSE_CALIBRATE_PARTS_H
 #define SENSE_CALIBRATE_PARTS_H
 
-#include "aggressor.h"
+#include "memory_stressor.h"
 #include "sereno/clock.h"
 #include "sereno/sensor.h"
 
 typedef struct calibrate_parts {
     const sereno_clock *clock;
     uint64_t start_ns; /* by that clock: the time since then counts */
-    /* Of an aggressor, as in aggressor.h. */
+    /* Has a memory stressor stream or rest, and what it streamed so far. */
     void (*stream)(void *ctx, bool stream);
-    aggressor_sum (*streamed)(void *ctx);
+    stressor_sum (*streamed)(void *ctx);
     void *ctx;
-    double alone_gbs;
-    bool low_class, shares_core; /* shares_core: compute threads run on its core, too */
+    double alone_gbs; /* what it reached with the machine to itself */
+    bool gives_way;   /* as memory_stressor_gives_way */
+    bool shares_core; /* compute threads run on its core, too */
 } calibrate_parts;
 
 /* As sereno_calibrate, options checked. */

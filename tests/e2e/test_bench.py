@@ -7,7 +7,7 @@ import sys
 sys.dont_write_bytecode = True
 
 import support
-from support import Case, fake, tiny_model
+from support import Case, fake, tiny, tiny_model, write_model
 
 BENCHES = ("memory", "kernels", "decode", "reaction", "passes")
 COMMON_OPTIONS = {"--json", "-v", "--verbose", "--log-file", "-h", "--help"}
@@ -110,7 +110,23 @@ class CommandLines(Bench):
         self.refused(*SMALL_PASSES, *model, "--context", 8192, words=("8192",))
         self.refused(*SMALL_PASSES, *model, "--context", 8161, "--batches", "1,32", words=("8161", "32", "8192"))
         self.refused(*SMALL_PASSES, *model, "--prefill", 8193, words=("8193", "8192"))
-        self.refused(*SMALL_PASSES, *model, "--cpu", 999, words=("--cpu",))
+        self.refused(*SMALL_PASSES, *model, "--cpu", 999, words=("chosen by --cpu 999",))
+        core = min(os.sched_getaffinity(0))
+        result = self.bench(*SMALL_PASSES, *model, "--cpu", core, "-t", 1, "--context", 8192, code=2)
+        self.assertNotIn("--cpu", result.err)  # the cores are not the matter
+
+    def test_names_that_a_terminal_would_obey(self):
+        g = tiny()
+        g.set_string("general.name", b"\x1b[2Jname")
+        g.set_string("sereno.origin", b"\x1b[2Jorigin")
+        model = ("-m", write_model("obeyed.gguf", g.bytes()))
+        prompt = self.folder() / "a.txt"
+        prompt.write_text("the sea and the sea")
+        for arguments in ((*SMALL_PASSES, "--batches", 1, "--prefill", 0),
+                          ("decode", "--prompts", prompt, "-n", 2, "--repeats", 1, "--strategies", "plain")):
+            with self.subTest(arguments[0]):
+                first = self.bench(*arguments, *model).out.split("\n")[0]
+                self.assertRegex(first, r"^[^\x1b]*name \(\w+, origin [^\x1b]*origin\), ")
 
 
 class Memory(Bench):
@@ -390,7 +406,7 @@ class Reaction(Bench):
         self.refused("reaction", "--period-ms", 0, words=("--period-ms",))
         self.refused("reaction", "--draft-max", 4, words=("--draft-max",))
         self.refused("reaction", "--batch", 4, words=("--batch",))
-        self.refused("reaction", "-m", tiny_model(), "--foreground-cpu", 255, words=("foreground",))
+        self.refused("reaction", "-m", tiny_model(), "--foreground-cpu", 255, words=("core 255",))
 
     def test_curve_from_nothing(self):
         """A burst_off of nothing is no share of what the curve puts in the place of burst_on."""

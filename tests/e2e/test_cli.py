@@ -35,7 +35,7 @@ OPTIONS = {
                  "--no-eos": 0, "--ids": 0},
     "convert": {"-m": 1, "--model": 1, "--type": 1, "-o": 1, "--output": 1, "--force": 0},
     "calibrate": {"-m": 1, "--model": 1, "-c": 1, "--ctx-size": 1, "-md": 1, "--draft": 1, "--seconds": 1,
-                  "--aggressor-cpu": 1, "-t": 1, "--threads": 1, "--cpu": 1, "--sched": 1, "--activations": 1},
+                  "--stressor-cpu": 1, "-t": 1, "--threads": 1, "--cpu": 1, "--sched": 1, "--activations": 1},
     "sense": {"-m": 1, "--model": 1, "-md": 1, "--draft": 1, "--batch": 1, "--seconds": 1, "--foreground": 1,
               "--foreground-cpu": 1, "--record": 1, "-s": 1, "--seed": 1, "-t": 1, "--threads": 1, "--cpu": 1, "--sched": 1, "--activations": 1},
     "foreground": {"--list": 0, "--seconds": 1, "--fps": 1, "--cpu": 1, "--first-frame": 1, "--hint": 0, "--tune": 1},
@@ -1290,7 +1290,7 @@ class Sensing(Case):
 
     def test_misuse(self):
         cache = self.folder()
-        for command, arguments in ((self.calibrate, ("--aggressor-cpu", 4000)), (self.sense, ("--foreground-cpu", 4000)),
+        for command, arguments in ((self.calibrate, ("--stressor-cpu", 4000)), (self.sense, ("--foreground-cpu", 4000)),
                                    (self.calibrate, ("--seconds", 0.5)), (self.sense, ("--batch", 33)),
                                    (self.calibrate, ("--draft", "self")), (self.sense, ("--record", "")),
                                    (self.sense, ("--foreground", "none", "--foreground-cpu", 0))):

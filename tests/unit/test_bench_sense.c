@@ -117,9 +117,11 @@ static void test_a_short_run(void **state) {
     (void)state;
     enum { ENOUGH = 300 };
     sereno_model *model = open_random_model("tiny", "q4_0");
+    memory_stressor *foreground;
+    assert_ok(memory_stressor_open(-1, &foreground, err));
     sereno_session *s = open_session(model, 256, "self:int8");
     for (int32_t batch = 0; batch <= 8; batch += 8) {
-        const sense_options o = {.session = s, .seconds = 0.3, .batch = batch, .foreground_cpu = -1, .seed = 7};
+        const sense_options o = {.session = s, .seconds = 0.3, .batch = batch, .foreground = foreground, .seed = 7};
         sense_result r;
         assert_ok(bench_sense(&o, &r, err));
         assert_int_equal(r.n_windows, 15);
@@ -132,15 +134,13 @@ static void test_a_short_run(void **state) {
         sense_result_free(&r);
         assert_null(r.windows);
     }
-    sense_result r;
-    const sense_options wrong = {.session = s, .seconds = 0.1, .foreground_cpu = 4095};
-    assert_int_equal(bench_sense(&wrong, &r, NULL), SERENO_ERR_INVALID);
-    sense_result_free(&r);
     assert_ok(sereno_session_close(&s, err));
     s = open_session(model, 100, "none");
-    const sense_options too_small = {.session = s, .seconds = 0.1, .foreground_cpu = -1};
+    sense_result r;
+    const sense_options too_small = {.session = s, .seconds = 0.1, .foreground = foreground};
     assert_int_equal(bench_sense(&too_small, &r, NULL), SERENO_ERR_INVALID);
     sense_result_free(&r);
+    memory_stressor_close(&foreground);
     assert_ok(sereno_session_close(&s, err));
     sereno_model_close(&model);
 }
@@ -177,6 +177,8 @@ static void assert_windows(const recording *r, const sense_result *of) {
 static void test_recording(void **state) {
     (void)state;
     sereno_model *model = open_random_model("tiny", "q4_0");
+    memory_stressor *foreground;
+    assert_ok(memory_stressor_open(-1, &foreground, err));
     for (int quiet = 0; quiet < 2; quiet++) {
         sereno_session *s = open_session(model, 256, quiet ? "self:int8" : "ngram");
         char *data = NULL;
@@ -186,7 +188,7 @@ static void test_recording(void **state) {
         recording *r;
         assert_non_null(file);
         const sense_options o = {
-            .session = s, .seconds = 0.2, .quiet = quiet, .foreground_cpu = -1, .seed = 7, .record = file};
+            .session = s, .seconds = 0.2, .foreground = quiet ? NULL : foreground, .seed = 7, .record = file};
         assert_ok(bench_sense(&o, &result, err));
         fclose(file);
         assert_ok(recording_parse((uint8_t *)data, size, &r, err));
@@ -205,11 +207,12 @@ static void test_recording(void **state) {
         sense_result_free(&result);
         assert_ok(sereno_session_close(&s, err));
     }
+    memory_stressor_close(&foreground);
     sereno_session *s = open_session(model, 256, "none");
     FILE *full = fopen("/dev/full", "wb");
     sense_result result;
     if (full) setvbuf(full, NULL, _IONBF, 0);
-    const sense_options o = {.session = s, .seconds = 0.1, .quiet = true, .record = full};
+    const sense_options o = {.session = s, .seconds = 0.1, .record = full};
     if (full) assert_int_equal(bench_sense(&o, &result, NULL), SERENO_ERR_IO);
     if (full) sense_result_free(&result);
     if (full) fclose(full);

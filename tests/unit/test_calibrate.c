@@ -17,10 +17,10 @@ typedef struct figures {
     uint64_t quick;       /* or, above 0: all but one in so many by chance */
     uint64_t restless_ns; /* until then twice as long, and threads wait for cores */
     double scale;         /* of all times; 0: 1 */
-    double slope;         /* beside an aggressor */
+    double slope;         /* beside a stressor */
     uint64_t stream_ns;
     bool streaming;
-    double alone_gbs, beside_gbs; /* of the aggressor; 0: 10 */
+    double alone_gbs, beside_gbs; /* of the stressor; 0: 10 */
 } figures;
 
 enum { SUBGRAPHS = 3 };
@@ -79,12 +79,12 @@ static void figures_stream(void *ctx, bool stream) {
     ((figures *)ctx)->streaming = stream;
 }
 
-static aggressor_sum figures_streamed(void *ctx) {
+static stressor_sum figures_streamed(void *ctx) {
     figures *f = ctx;
-    return (aggressor_sum){(uint64_t)((double)f->stream_ns * (f->beside_gbs > 0 ? f->beside_gbs : 10)), f->stream_ns};
+    return (stressor_sum){(uint64_t)((double)f->stream_ns * (f->beside_gbs > 0 ? f->beside_gbs : 10)), f->stream_ns};
 }
 
-/* By the target's clock, beside an aggressor of figures. */
+/* By the target's clock, beside a stressor of figures. */
 static sereno_calibration *calibrate(figures *target, figures *draft, double seconds, bool shares_core) {
     const sereno_clock clock = {figures_now, target};
     const sereno_calibrate_options o = {.seconds = seconds};
@@ -195,7 +195,7 @@ static void test_time_is_kept(void **state) {
 static void test_slopes_for_other_threads(void **state) {
     (void)state;
     figures f = make_figures();
-    const sereno_calibrate_options o = {.seconds = 1, .aggressor_cpu = -1, .for_threads = 2};
+    const sereno_calibrate_options o = {.seconds = 1, .stressor_cpu = -1, .for_threads = 2};
     sereno_calibration *c, *again;
     assert_ok(sereno_calibrate(&f.base, NULL, &o, &c, err));
     sereno_calibration_summary s = sereno_calibration_describe(c);
@@ -287,16 +287,16 @@ static void test_giving_up_and_misuse(void **state) {
     (void)state;
     figures f = make_figures();
     int countdown = 3;
-    sereno_calibrate_options o = {.seconds = 60, .aggressor_cpu = -1, .progress = give_up, .ctx = &countdown};
+    sereno_calibrate_options o = {.seconds = 60, .stressor_cpu = -1, .progress = give_up, .ctx = &countdown};
     sereno_calibration *c;
     assert_int_equal(sereno_calibrate(&f.base, NULL, &o, &c, NULL), SERENO_ERR_ABANDONED);
     assert_null(c);
     assert_int_equal(countdown, 0);
-    const sereno_calibrate_options wrong[] = {{.seconds = 0.5, .aggressor_cpu = -1},
-                                              {.seconds = 61, .aggressor_cpu = -1},
-                                              {.seconds = NAN, .aggressor_cpu = -1},
-                                              {.seconds = 1, .aggressor_cpu = -1, .for_threads = 65},
-                                              {.seconds = 1, .aggressor_cpu = 4095}};
+    const sereno_calibrate_options wrong[] = {{.seconds = 0.5, .stressor_cpu = -1},
+                                              {.seconds = 61, .stressor_cpu = -1},
+                                              {.seconds = NAN, .stressor_cpu = -1},
+                                              {.seconds = 1, .stressor_cpu = -1, .for_threads = 65},
+                                              {.seconds = 1, .stressor_cpu = 4095}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         assert_int_equal(sereno_calibrate(&f.base, NULL, &wrong[i], &c, NULL), SERENO_ERR_INVALID);
         assert_null(c);
@@ -313,7 +313,7 @@ static void test_real_engine(void **state) {
     int32_t tokens[8];
     random_tokens(1, e->ops->info(e)->n_vocab, 8, tokens);
     run_chain(e, 0, tokens, 8);
-    const sereno_calibrate_options o = {.seconds = 1, .aggressor_cpu = -1};
+    const sereno_calibrate_options o = {.seconds = 1, .stressor_cpu = -1};
     sereno_calibration *c, *again;
     assert_ok(sereno_calibrate(e, draft, &o, &c, err));
     assert_int_equal(e->ops->length(e, 0), 0);

@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "bench_reaction.h"
+#include "bursts.h"
 #include "frame_hint.h"
 #include "sereno/clock.h"
 #include "support.h"
-#include "toggler.h"
 
 #define MS     UINT64_C(1000000)
 #define SECOND UINT64_C(1000000000)
@@ -52,7 +52,7 @@ static reaction_log log_of(const row *rows, size_t n) {
 /* What becomes of bursts in milliseconds, on and off in turn. */
 static reaction_result judge(const row *rows, size_t n_rows, const double (*bursts_ms)[2], size_t n) {
     enum { BURSTS_MAX = 32 };
-    toggler_burst bursts[BURSTS_MAX];
+    burst bursts[BURSTS_MAX];
     assert_true(n <= BURSTS_MAX);
     for (size_t i = 0; i < n; i++) {
         bursts[i].on_ns = (uint64_t)(bursts_ms[i][0] * (double)MS);
@@ -175,7 +175,7 @@ static void test_outside(void **state) {
     assert_true(r.running.n == 3 && r.running.missed == 3 && r.drafting.missed == 3);
     assert_true(r.recovery.n == 0 && r.already == 0);
     reaction_log empty = {0};
-    assert_ok(reaction_judge(&empty, &(toggler_burst){1, 2}, 1, &r, err));
+    assert_ok(reaction_judge(&empty, &(burst){1, 2}, 1, &r, err));
     assert_ok(reaction_judge(&empty, NULL, 0, &r, err));
     assert_true(r.running.n == 0);
 }
@@ -191,61 +191,51 @@ static void test_recovery_is_cut_off(void **state) {
 
 /* ---- The foreground ---- */
 
-static void test_toggler(void **state) {
+static void test_bursts(void **state) {
     (void)state;
-    toggler *t;
-    size_t n = 0;
-    assert_ok(toggler_open(-1, &t, err));
-    toggler_end(t);
+    memory_stressor *s;
+    assert_ok(memory_stressor_open(-1, &s, err));
+    memory_stressor_stop(s);
     for (int round = 0; round < 2; round++) {
+        bursts b;
         uint64_t begin = sereno_system_now_ns(), until = begin + 40 * MS;
-        assert_ok(toggler_begin(t, MS, until, NULL, err));
-        while (sereno_system_now_ns() < until) continue;
-        toggler_end(t);
-        const toggler_burst *bursts = toggler_bursts(t, &n);
-        assert_true(n <= 20);
+        assert_ok(bursts_begin(&b, s, MS, until, NULL, err));
+        memory_stressor_finish(s);
+        assert_true(sereno_system_now_ns() >= until && b.n <= 20);
         uint64_t before = begin;
-        for (size_t i = 0; i < n; i++) {
-            assert_true(bursts[i].on_ns >= before + MS && bursts[i].on_ns < until);
-            assert_true(bursts[i].off_ns > bursts[i].on_ns);
-            before = bursts[i].off_ns;
+        for (size_t i = 0; i < b.n; i++) {
+            assert_true(b.list[i].on_ns >= before + MS && b.list[i].on_ns < until);
+            assert_true(b.list[i].off_ns > b.list[i].on_ns);
+            before = b.list[i].off_ns;
         }
+        bursts_free(&b);
     }
-    toggler_close(&t);
-    toggler_close(&t);
+    memory_stressor_close(&s);
+    memory_stressor_close(&s);
 }
 
 /* It ends in the middle of a silence, and of a burst. */
-static void test_toggler_ends_at_once(void **state) {
+static void test_bursts_end_at_once(void **state) {
     (void)state;
-    toggler *t;
-    size_t n = 0;
-    assert_ok(toggler_open(-1, &t, err));
+    memory_stressor *s;
+    bursts b;
+    assert_ok(memory_stressor_open(-1, &s, err));
     uint64_t begin = sereno_system_now_ns();
-    assert_ok(toggler_begin(t, 600 * SECOND, UINT64_MAX, NULL, err));
-    toggler_end(t);
-    toggler_bursts(t, &n);
-    assert_int_equal(n, 0);
+    assert_ok(bursts_begin(&b, s, 600 * SECOND, UINT64_MAX, NULL, err));
+    memory_stressor_stop(s);
+    assert_int_equal(b.n, 0);
+    bursts_free(&b);
     sereno_frame_hint *hint;
     assert_ok(frame_hint_open_private(&hint, err));
-    assert_ok(toggler_begin(t, SECOND, sereno_system_now_ns() + 60 * SECOND, hint, err));
+    assert_ok(bursts_begin(&b, s, SECOND, sereno_system_now_ns() + 60 * SECOND, hint, err));
     while (!sereno_frame_read(hint, sereno_system_now_ns()).in_frame) continue;
-    toggler_end(t);
-    toggler_bursts(t, &n);
-    assert_int_equal(n, 1);
+    memory_stressor_stop(s);
+    assert_int_equal(b.n, 1);
     assert_false(sereno_frame_read(hint, sereno_system_now_ns()).in_frame);
     assert_true(sereno_system_now_ns() - begin < 30 * SECOND);
+    bursts_free(&b);
     sereno_frame_hint_close(&hint);
-    toggler_close(&t);
-}
-
-static void test_no_such_core(void **state) {
-    (void)state;
-    toggler *t;
-    sereno_error e = {0};
-    assert_int_equal(toggler_open(100000, &t, &e), SERENO_ERR_INVALID);
-    assert_null(t);
-    assert_non_null(strstr(e.message, "100000"));
+    memory_stressor_close(&s);
 }
 
 int main(void) {
@@ -258,9 +248,8 @@ int main(void) {
         cmocka_unit_test(test_already_at_the_beginning),
         cmocka_unit_test(test_outside),
         cmocka_unit_test(test_recovery_is_cut_off),
-        cmocka_unit_test(test_toggler),
-        cmocka_unit_test(test_toggler_ends_at_once),
-        cmocka_unit_test(test_no_such_core),
+        cmocka_unit_test(test_bursts),
+        cmocka_unit_test(test_bursts_end_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

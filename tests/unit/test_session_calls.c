@@ -413,7 +413,7 @@ static void test_governed_by_its_own(void **state) {
     sereno_model *model = open_random_model("tiny", "q4_0");
     sereno_session_options o = plain_session_options(model);
     sereno_calibration *calibration;
-    const sereno_calibrate_options quick = {.seconds = 1, .aggressor_cpu = -1};
+    const sereno_calibrate_options quick = {.seconds = 1, .stressor_cpu = -1};
     o.governor = sereno_governor_defaults(SERENO_POLICY_UI_FIRST);
     o.engine_options.n_ctx = -1;
     sereno_session *s = open_session(&o);

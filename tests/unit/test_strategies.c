@@ -186,7 +186,7 @@ static void test_sessions_of_corun(void **state) {
     assert_ok(corun_strategies_parse("plain-idle-fixed,spec:draft=self:int4,sereno:balanced:draft=self:int4,"
                                      "sereno-hinted:ui-first,sereno-without-probe,sereno:throughput,plain",
                                      "ngram", &list, err));
-    corun_sessions s = {.strategies = &list, .options = base_options(), .aggressor_cpu = -1};
+    corun_sessions s = {.strategies = &list, .options = base_options(), .stressor_cpu = -1};
     sereno_model *model = open_random_model("tiny", "q4_0");
     s.options.model = model;
     s.options.engine_options.keep_owner = true;
@@ -195,7 +195,7 @@ static void test_sessions_of_corun(void **state) {
     assert_ok(w.open(w.ctx, PLAIN, err));
     assert_ptr_equal(s.drafts[SPEC], s.drafts[BALANCED]);
     assert_true(s.drafts[SPEC] && !s.drafts[PLAIN] && !s.drafts[HINTED]);
-    const sereno_calibrate_options quick = {.seconds = 1, .aggressor_cpu = -1};
+    const sereno_calibrate_options quick = {.seconds = 1, .stressor_cpu = -1};
     assert_ok(
         sereno_calibrate(sereno_session_engine(s.base), s.drafts[BALANCED], &quick, &s.calibrations[BALANCED], err));
     for (int i = 0; i < N; i++) {
