@@ -95,8 +95,8 @@ static void print_summary(foreground_command *c) {
     const sereno_quantiles ms = {frame_totals_ms(t, 0.5), frame_totals_ms(t, 0.95), frame_totals_ms(t, 0.99)};
     json_t *summary =
         json_pack("{s:I, s:I, s:f, s:I, s:o, s:f}", "frames", (json_int_t)t->frames, "janky", (json_int_t)t->janky,
-                  "jank_rate", frame_totals_jank(t), "dropped", (json_int_t)t->dropped, "frame_ms", json_quantiles(ms),
-                  "latency_ns", frame_totals_latency_ns(t));
+                  "jank_rate", frame_totals_jank(t), "dropped", (json_int_t)t->dropped, "frame_ms",
+                  json_quantiles(ms, true), "latency_ns", frame_totals_latency_ns(t));
     print_line(c, json_pack("{s:o}", "summary", summary));
 }
 

@@ -224,7 +224,7 @@ static void report_json(const run *r, const sereno_generation *g) {
     json_t *timings =
         json_pack("{s:f, s:f, s:f, s:f, s:f, s:o}", "load_ms", r->info->load_ms, "ttft_ms", g->ttft_ms, "prefill_tok_s",
                   rate(g->n_prefilled, g->prefill_ms), "decode_tok_s", rate(n - 1, g->decode_ms), "tpot_ms",
-                  n > 1 ? g->decode_ms / (n - 1) : 0.0, "itl_ms", json_quantiles(g->itl_ms));
+                  n > 1 ? g->decode_ms / (n - 1) : 0.0, "itl_ms", json_quantiles(g->itl_ms, true));
     const double mib = 1 << 20;
     double draft_mib = draft ? (double)(draft->weight_bytes + draft->kv_bytes) / mib : 0;
     uint64_t rss = procfs_rss_bytes(); /* 0: not known */

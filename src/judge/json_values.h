@@ -3,10 +3,12 @@
 #define JUDGE_JSON_VALUES_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "paired.h"
+#include "sereno/governor.h"
 #include "sereno/request.h"
 
 /* A string whatever its bytes: those that are not UTF-8 become U+FFFD. */
@@ -22,8 +24,11 @@ json_t *json_seed(uint64_t seed);
 /* The same of a hash, in hexadecimal. */
 json_t *json_hash(uint64_t hash);
 
-/* {p50, p95, p99}. */
-json_t *json_quantiles(sereno_quantiles quantiles);
+/* {p50, p95, p99}; each null where there were no samples. */
+json_t *json_quantiles(sereno_quantiles quantiles, bool are_known);
+
+/* The share of time that a governor was in each mode. */
+json_t *json_mode_share(const uint64_t mode_ns[SERENO_MODES]);
 
 /* {point, lo, hi, n}; null is what so few pairs do not tell. */
 json_t *json_ratio(const paired_ratio *ratio);

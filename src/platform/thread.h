@@ -42,10 +42,9 @@ int thread_start(pthread_t *thread, void *(*entry)(void *), void *arg);
 /* CPU time that all threads of this process have taken. */
 uint64_t process_cpu_ns(void);
 
-/* Page faults so far, those without a read from a disk included, of the calling thread and of all threads of this
- * process, also those that have ended. Below a microsecond (getrusage(2)). */
+/* Page faults of the calling thread so far, those without a read from a disk included. Below a microsecond
+ * (getrusage(2)). */
 uint64_t thread_page_faults(void);
-uint64_t process_page_faults(void);
 
 /* Kernel id of the calling thread. */
 int thread_id(void);
