@@ -2,6 +2,7 @@
 #ifndef BASE_RNG_H
 #define BASE_RNG_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "hash.h"
@@ -18,6 +19,11 @@ static inline uint64_t rng_u64(rng *r) {
 /* A number in [0, bound); bound > 0. The bias is below bound / 2^32. */
 static inline uint32_t rng_below(rng *r, uint32_t bound) {
     return (uint32_t)(((rng_u64(r) >> 32) * bound) >> 32);
+}
+
+/* True once in `of` times; of > 0. */
+static inline bool rng_once_in(rng *r, uint32_t of) {
+    return rng_below(r, of) == 0;
 }
 
 /* Uniform in [-1, 1). */

@@ -5,13 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check_governor.h"
+#include "check_trial.h"
 #include "errors.h"
 #include "generator.h"
 #include "number.h"
-#include "rng.h"
-
-enum { ANSWERS_MAX = 3, STOPS_MAX = 3, STOP_SIZE = 8, MAX_TOKENS_DEFAULT = 64 };
 
 const char check_text[] =
     "The river rises in the hills, where it is no wider than a step, and reaches the sea as a bay that ships cross in "
@@ -21,223 +18,10 @@ const char check_text[] =
     "        return shape.width * shape.height\n\n"
     "1. Boil the water.\n2. Add the salt.\n3. Add the rice, and boil the water again.\n4. Wait, and stir the rice.\n";
 
-/* ---- Drawing ---- */
-
-static bool chance(rng *r, uint32_t of) {
-    return rng_below(r, of) == 0;
-}
-
-static int32_t between(rng *r, int32_t low, int32_t high) {
-    return low + (int32_t)rng_below(r, (uint32_t)(high - low) + 1);
-}
-
-/* Mostly small. */
-static int32_t mostly_small(rng *r, int32_t low, int32_t high) {
-    int32_t few = low + 7 < high ? low + 7 : high;
-    return chance(r, 4) ? between(r, low, high) : between(r, low, few);
-}
-
-/* Once in so many passes; 0: never. */
-typedef struct mischief {
-    uint32_t abandon_draft_of, abandon_other_of, sleep_of;
-    uint32_t draft_ns, other_ns; /* what a boundary takes by the generator's clock, on average */
-} mischief;
-
-/* One request of a trial. */
-typedef struct answer {
-    int index;
-    const char *prompt_kind;
-    sereno_tokens prompt;
-    int32_t max_tokens;
-    sereno_sampler sampler;
-    char stops[STOPS_MAX][STOP_SIZE];
-    int n_stops;
-    bool cancel_first;
-    uint32_t cancel_after; /* boundaries */
-} answer;
-
-/* What a trial is. The answers are drawn one by one, since each may follow from the one before. */
-typedef struct trial {
-    uint64_t number;
-    rng r;
-    int draft;
-    sereno_engine *engine;
-    int32_t sequence, n_ctx;
-    sereno_speculation speculation;
-    mischief mischief;
-    check_governor_kind governed;
-    int n_answers;
-    /* While it runs. */
-    generator *generator;
-    check_counts *counts;
-    answer answer;
-    char difference[256]; /* empty: there is none so far */
-} trial;
-
-static sereno_bounds draw_bounds(rng *r) {
-    sereno_bounds b = sereno_speculation_defaults().bounds;
-    if (chance(r, 3)) {
-        b.draft_min = b.draft_max = mostly_small(r, 0, SERENO_DRAFT_MAX);
-    } else if (chance(r, 2)) {
-        b.draft_max = between(r, 0, SERENO_DRAFT_MAX);
-        b.draft_min = between(r, 0, b.draft_max);
-    }
-    if (chance(r, 3)) {
-        b.batch_min = b.batch_max = 1 << rng_below(r, SERENO_BATCHES);
-    } else if (chance(r, 2)) {
-        int32_t most = (int32_t)rng_below(r, SERENO_BATCHES);
-        b.batch_max = 1 << most;
-        b.batch_min = 1 << between(r, 0, most);
-    }
-    b.may_draft = !chance(r, 16);
-    return b;
-}
-
-static sereno_ngram_options draw_ngram_options(rng *r) {
-    sereno_ngram_options n = sereno_speculation_defaults().ngram;
-    if (chance(r, 2)) return n;
-    n.order_min = between(r, n.order_min, n.order_max);
-    n.order_max = between(r, n.order_min, n.order_max);
-    n.from_prompt = !chance(r, 3);
-    n.from_rejected = !chance(r, 3);
-    n.trust = !chance(r, 3);
-    n.evict = !chance(r, 3);
-    n.decay = !chance(r, 3);
-    n.longest_first = !chance(r, 3);
-    return n;
-}
-
-static mischief draw_mischief(rng *r) {
-    static const uint32_t draft_of[] = {0, 1, 2, 4, 16}, other_of[] = {0, 0, 8, 32}, sleep_of[] = {0, 0, 0, 16};
-    static const uint32_t boundary_ns[] = {10, 1000, 30000};
-    return (mischief){.abandon_draft_of = draft_of[rng_below(r, sizeof draft_of / sizeof *draft_of)],
-                      .abandon_other_of = other_of[rng_below(r, sizeof other_of / sizeof *other_of)],
-                      .sleep_of = sleep_of[rng_below(r, sizeof sleep_of / sizeof *sleep_of)],
-                      .draft_ns = boundary_ns[rng_below(r, sizeof boundary_ns / sizeof *boundary_ns)],
-                      .other_ns = 1000};
-}
-
-static trial draw_trial(const check_options *o, uint64_t number) {
-    trial t = {.number = number, .r = {hash_u64(o->seed) ^ hash_u64(number + 1)}};
-    rng *r = &t.r;
-    const check_engine *engine = &o->engines[rng_below(r, (uint32_t)o->n_engines)];
-    t.engine = engine->engine;
-    t.draft = (int)rng_below(r, (uint32_t)o->n_drafts);
-    const sereno_engine_info *info = t.engine->ops->info(t.engine);
-    t.n_ctx = info->n_ctx;
-    t.sequence = (int32_t)rng_below(r, (uint32_t)info->n_sequences);
-    t.speculation = (sereno_speculation){
-        .draft = engine->drafts[t.draft], .ngram = draw_ngram_options(r), .bounds = draw_bounds(r)};
-    t.speculation.ngrams = !chance(r, t.speculation.draft ? 3 : 16);
-    t.mischief = draw_mischief(r);
-    t.governed = chance(r, 2) ? GOVERNED_BY_NOBODY : chance(r, 2) ? GOVERNED_REALLY : GOVERNED_BY_CHANCE;
-    t.n_answers = chance(r, 3) ? between(r, 2, ANSWERS_MAX) : 1;
-    return t;
-}
-
-static sereno_sampler draw_sampler(rng *r) {
-    static const int32_t top_k[] = {0, 0, 40, 40, 5, 2, 1};
-    static const float top_p[] = {1, 1, 0.95f, 0.95f, 0.5f, 0}, min_p[] = {0, 0, 0.05f, 0.05f, 0.3f, 1};
-    return (sereno_sampler){.temperature = chance(r, 3) ? 0 : (float)between(r, 1, 150) / 100,
-                            .top_k = top_k[rng_below(r, sizeof top_k / sizeof *top_k)],
-                            .top_p = top_p[rng_below(r, sizeof top_p / sizeof *top_p)],
-                            .min_p = min_p[rng_below(r, sizeof min_p / sizeof *min_p)],
-                            .seed = rng_u64(r)};
-}
-
-static int append_random(rng *r, int32_t n_vocab, int32_t n, sereno_tokens *out, sereno_error *err) {
-    int status = SERENO_OK;
-    for (int32_t i = 0; i < n && !status; i++) {
-        status = sereno_tokens_append(out, (int32_t)rng_below(r, (uint32_t)n_vocab), err);
-    }
-    return status;
-}
-
-static int append_slice(rng *r, const sereno_tokens *text, int32_t n, sereno_tokens *out, sereno_error *err) {
-    size_t start = rng_below(r, (uint32_t)text->n), rest = text->n - start;
-    return sereno_tokens_extend(out, text->ids + start, rest < (size_t)n ? rest : (size_t)n, err);
-}
-
-/* The same few tokens again and again, so that n-grams hit. */
-static int append_repeated(rng *r, int32_t n_vocab, int32_t n, sereno_tokens *out, sereno_error *err) {
-    enum { PERIOD_MAX = 9 };
-    int32_t tokens[PERIOD_MAX] = {0}, period = between(r, 1, PERIOD_MAX);
-    int status = SERENO_OK;
-    for (int32_t i = 0; i < n && !status; i++) {
-        if (i < period) tokens[i] = (int32_t)rng_below(r, (uint32_t)n_vocab);
-        status = sereno_tokens_append(out, tokens[i % period], err);
-    }
-    return status;
-}
-
-/* A prompt that owes nothing to the answers before. */
-static int draw_new_prompt(const check_options *o, trial *t, sereno_error *err) {
-    rng *r = &t->r;
-    answer *a = &t->answer;
-    int32_t n_vocab = o->reference->ops->info(o->reference)->n_vocab, n_max = t->n_ctx - 1;
-    int32_t n = between(r, 1, n_max < 48 ? n_max : 48);
-    if (chance(r, 8)) n = between(r, n_max > 40 ? n_max - 40 : 1, n_max);
-    a->prompt.n = 0;
-    if (chance(r, 8)) {
-        a->prompt_kind = "one random token";
-        return append_random(r, n_vocab, 1, &a->prompt, err);
-    }
-    if (o->text && o->text->n > 0 && chance(r, 2)) {
-        a->prompt_kind = "cut out of a text";
-        return append_slice(r, o->text, n, &a->prompt, err);
-    }
-    bool repeats = chance(r, 2);
-    a->prompt_kind = repeats ? "random and repeating" : "random";
-    return repeats ? append_repeated(r, n_vocab, n, &a->prompt, err) : append_random(r, n_vocab, n, &a->prompt, err);
-}
-
-/* A prompt after an answer: it goes on, turns off somewhere, or is a new one. */
-static int draw_next_prompt(const check_options *o, trial *t, const sereno_tokens *given, sereno_error *err) {
-    rng *r = &t->r;
-    answer *a = &t->answer;
-    int32_t n_vocab = o->reference->ops->info(o->reference)->n_vocab, added = between(r, 1, 6);
-    if (chance(r, 4) || (int32_t)(a->prompt.n + given->n) + added >= t->n_ctx) {
-        return draw_new_prompt(o, t, err);
-    }
-    int status = sereno_tokens_extend(&a->prompt, given->ids, given->n, err);
-    a->prompt_kind = "what was there and more";
-    if (chance(r, 2)) {
-        a->prompt.n = rng_below(r, (uint32_t)a->prompt.n + 1);
-        a->prompt_kind = "a beginning of what was there and more";
-    }
-    return status ? status : append_random(r, n_vocab, added, &a->prompt, err);
-}
-
-static void draw_settings(const check_options *o, trial *t) {
-    rng *r = &t->r;
-    answer *a = &t->answer;
-    int32_t most = o->max_tokens > 0 ? o->max_tokens : MAX_TOKENS_DEFAULT;
-    a->sampler = draw_sampler(r);
-    a->max_tokens = between(r, 1, chance(r, 4) || most < 16 ? most : 16);
-    /* Until the context ends, where that is not too far. */
-    if (t->n_ctx - (int32_t)a->prompt.n <= most && chance(r, 2)) a->max_tokens = t->n_ctx;
-    a->n_stops = 0;
-    a->cancel_first = chance(r, 8);
-    a->cancel_after = rng_below(r, 400);
-}
-
-/* Pieces of an answer, so that they do come up when it is asked for again. */
-static void draw_stops(rng *r, const sereno_text *text, answer *a) {
-    int n = between(r, 1, STOPS_MAX);
-    for (int i = 0; i < n && text->size > 0; i++) {
-        size_t at = rng_below(r, (uint32_t)text->size), size = (size_t)between(r, 1, STOP_SIZE - 1);
-        if (size > text->size - at) size = text->size - at;
-        char *stop = a->stops[a->n_stops];
-        memset(stop, 0, STOP_SIZE);
-        memcpy(stop, text->data + at, size);
-        if (stop[0] != '\0') a->n_stops++;
-    }
-}
-
 /* ---- Disturbing ---- */
 
 typedef struct disturber {
-    mischief mischief;
+    check_mischief mischief;
     rng r;
     uint64_t now_ns, slept_ns; /* of the generator's clock; sleep so far in this subgraph */
     int32_t abandon_at, sleep_at;
@@ -253,13 +37,13 @@ static uint64_t disturbed_now_ns(void *ctx) {
 }
 
 static int32_t draw_boundary(disturber *d, uint32_t once_of, int32_t n_subgraphs) {
-    if (once_of == 0 || !chance(&d->r, once_of)) return -1;
+    if (once_of == 0 || !rng_once_in(&d->r, once_of)) return -1;
     return (int32_t)rng_below(&d->r, (uint32_t)n_subgraphs);
 }
 
 /* At the first boundary of a pass: what is done to it. */
 static void begin_pass(disturber *d, const sereno_boundary *b) {
-    const mischief *m = &d->mischief;
+    const check_mischief *m = &d->mischief;
     uint32_t abandon_of = b->plan == SERENO_PLAN_DRAFT ? m->abandon_draft_of : m->abandon_other_of;
     d->abandon_at = draw_boundary(d, abandon_of, b->n_subgraphs);
     d->sleep_at = draw_boundary(d, m->sleep_of, b->n_subgraphs);
@@ -289,7 +73,7 @@ static sereno_verdict disturb(void *ctx, const sereno_boundary *b) {
 
 /* ---- Generating ---- */
 
-static sereno_request request_of(const answer *a, const char **stops) {
+static sereno_request request_of(const check_answer *a, const char **stops) {
     for (int i = 0; i < a->n_stops; i++) {
         stops[i] = a->stops[i];
     }
@@ -313,8 +97,8 @@ static int cancelled(sereno_error *err) {
 }
 
 /* From an empty KV cache. */
-static int generate_plainly(const check_options *o, const answer *a, outcome *out, sereno_error *err) {
-    const char *stops[STOPS_MAX];
+static int generate_plainly(const check_options *o, const check_answer *a, outcome *out, sereno_error *err) {
+    const char *stops[CHECK_STOPS_MAX];
     generator *by;
     sereno_request request = request_of(a, stops);
     request.cancel = o->watch.cancel;
@@ -328,7 +112,7 @@ static int generate_plainly(const check_options *o, const answer *a, outcome *ou
 }
 
 /* Fresh: the answer before the last generation is freed. */
-static int regenerate_plainly(const check_options *o, const answer *a, outcome *out, sereno_error *err) {
+static int regenerate_plainly(const check_options *o, const check_answer *a, outcome *out, sereno_error *err) {
     sereno_generation_free(&out->g);
     *out = (outcome){0};
     return generate_plainly(o, a, out, err);
@@ -344,9 +128,9 @@ static void add_stats(check_counts *c, const sereno_speculation_stats *s) {
     c->accepted_ngram += s->accepted_ngram;
 }
 
-static int generate_disturbed(const check_options *o, trial *t, bool cancels, outcome *out, sereno_error *err) {
-    const answer *a = &t->answer;
-    const char *stops[STOPS_MAX];
+static int generate_disturbed(const check_options *o, check_trial *t, bool cancels, outcome *out, sereno_error *err) {
+    const check_answer *a = &t->answer;
+    const char *stops[CHECK_STOPS_MAX];
     disturber d = {.mischief = t->mischief,
                    .r = {rng_u64(&t->r)},
                    .cancels = cancels,
@@ -427,8 +211,8 @@ static void compare_cancelled(const outcome *plain, const outcome *part, char *o
     }
 }
 
-static void describe(const check_options *o, const trial *t, char *out, size_t size) {
-    const answer *a = &t->answer;
+static void describe(const check_options *o, const check_trial *t, char *out, size_t size) {
+    const check_answer *a = &t->answer;
     const sereno_speculation *s = &t->speculation;
     const sereno_bounds *b = &s->bounds;
     const sereno_sampler *p = &a->sampler;
@@ -453,12 +237,12 @@ static void describe(const check_options *o, const trial *t, char *out, size_t s
 /* ---- A trial ---- */
 
 /* One answer plainly, and speculated as often as the trial says. */
-static int run_answer(const check_options *o, trial *t, outcome *plain, sereno_error *err) {
-    answer *a = &t->answer;
+static int run_answer(const check_options *o, check_trial *t, outcome *plain, sereno_error *err) {
+    check_answer *a = &t->answer;
     outcome part = {0}, whole = {0};
     int status = generate_plainly(o, a, plain, err);
-    if (!status && chance(&t->r, 4)) {
-        draw_stops(&t->r, &plain->g.text, a);
+    if (!status && rng_once_in(&t->r, 4)) {
+        check_trial_stops(&t->r, &plain->g.text, a);
         status = regenerate_plainly(o, a, plain, err);
     }
     if (!status && a->cancel_first) {
@@ -480,17 +264,17 @@ static int run_answer(const check_options *o, trial *t, outcome *plain, sereno_e
 }
 
 /* All answers of a trial, by one generator, until one differs. */
-static int run_trial(const check_options *o, trial *t, sereno_error *err) {
-    answer *a = &t->answer;
+static int run_trial(const check_options *o, check_trial *t, sereno_error *err) {
+    check_answer *a = &t->answer;
     int status = generator_open(t->engine, o->tokenizer, &t->speculation, &t->generator, err);
-    if (!status) status = draw_new_prompt(o, t, err);
+    if (!status) status = check_trial_new_prompt(o, t, err);
     t->counts->trials++;
     while (!status) {
         outcome plain = {0};
-        draw_settings(o, t);
+        check_trial_settings(o, t);
         status = run_answer(o, t, &plain, err);
         bool last = *t->difference || a->index + 1 == t->n_answers;
-        if (!status && !last) status = draw_next_prompt(o, t, &plain.g.tokens, err);
+        if (!status && !last) status = check_trial_next_prompt(o, t, &plain.g.tokens, err);
         sereno_generation_free(&plain.g);
         if (last) break;
         a->index++;
@@ -526,7 +310,7 @@ int check_exactness(const check_options *o, check_result *out, sereno_error *err
     int status = check_engines(o, err);
     for (uint64_t i = 0; i < o->trials && !status; i++) {
         if (watch_cancelled(&o->watch)) return cancelled(err);
-        trial t = draw_trial(o, o->first_trial + i);
+        check_trial t = check_trial_draw(o, o->first_trial + i);
         sereno_error failure = {0};
         t.counts = &out->by_draft[t.draft];
         status = run_trial(o, &t, &failure);

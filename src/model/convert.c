@@ -13,9 +13,7 @@
 #define ORIGIN_KEY    "sereno.origin"
 #define FILE_TYPE_KEY "general.file_type"
 
-enum { READ_BYTES = 1 << 20, NAME_SHOWN = 64 };
-
-#define SHOWN(s) (int)((s).size < NAME_SHOWN ? (s).size : NAME_SHOWN), (s).data
+enum { READ_BYTES = 1 << 20 };
 
 /* What is known of a type that can be written. */
 typedef struct target {
@@ -55,7 +53,7 @@ int conversion_plan(const gguf *from, tensor_type type, conversion *c, sereno_er
         if (!kept && !tensor_type_readable(t->type)) {
             return err_set(err, SERENO_ERR_UNSUPPORTED,
                            "%s: tensor '%.*s' has type %s, which cannot be converted; " TENSOR_TYPES_READABLE " can",
-                           from->name, SHOWN(t->name), tensor_type_find(t->type)->name);
+                           from->name, GGUF_SHOWN(t->name), tensor_type_find(t->type)->name);
         }
         c->n_kept += kept;
         c->n_converted += !kept;
@@ -122,12 +120,13 @@ static int refuse_value(const writing *x, const gguf_tensor *t, tensor_type type
         return err_set(x->err, SERENO_ERR_FORMAT,
                        "%s: tensor '%.*s': row %" PRIu64 " has %g in column %d, which no model computes with; the file "
                        "is damaged",
-                       file, SHOWN(t->name), row, value, column);
+                       file, GGUF_SHOWN(t->name), row, value, column);
     }
     return err_set(x->err, SERENO_ERR_UNSUPPORTED,
                    "%s: tensor '%.*s': row %" PRIu64 " has %g in column %d, beyond the %g that %s can hold; leave this "
                    "model as it is, or try another type",
-                   file, SHOWN(t->name), row, value, column, target_of(type)->largest, tensor_type_find(type)->name);
+                   file, GGUF_SHOWN(t->name), row, value, column, target_of(type)->largest,
+                   tensor_type_find(type)->name);
 }
 
 static int convert_tensor(writing *x, const gguf_tensor *t, tensor_type type) {

@@ -14,23 +14,11 @@ enum {
     KEY_BYTES_MAX = 65535, /* the specification's limit */
     KV_BYTES_MIN = 8 + 4 + 1,
     TENSOR_BYTES_MIN = 8 + 4 + 8 + 4 + 8,
-    NAME_SHOWN = 64,
     HEADER_BYTES = 2 << 20,     /* read at first: a usual vocabulary fits */
     HEADER_BYTES_MAX = 1 << 30, /* what is longer is no header, and not to be read to see that */
 };
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are read as they stand in the file");
-
-static const struct {
-    const char *name;
-    uint8_t bytes; /* 0: variable */
-} types[GGUF_TYPE_COUNT] = {
-    [GGUF_UINT8] = {"uint8", 1},     [GGUF_INT8] = {"int8", 1},     [GGUF_UINT16] = {"uint16", 2},
-    [GGUF_INT16] = {"int16", 2},     [GGUF_UINT32] = {"uint32", 4}, [GGUF_INT32] = {"int32", 4},
-    [GGUF_FLOAT32] = {"float32", 4}, [GGUF_BOOL] = {"bool", 1},     [GGUF_STRING] = {"string", 0},
-    [GGUF_ARRAY] = {"array", 0},     [GGUF_UINT64] = {"uint64", 8}, [GGUF_INT64] = {"int64", 8},
-    [GGUF_FLOAT64] = {"float64", 8},
-};
 
 /* Where we read; `what` is the key or tensor being read, for messages. */
 typedef struct reader {
@@ -42,11 +30,9 @@ typedef struct reader {
     sereno_error *err;
 } reader;
 
-#define SHOWN(s) (int)((s).size < NAME_SHOWN ? (s).size : NAME_SHOWN), (s).data
-
 static int bad(const reader *r, size_t offset, const char *problem) {
     if (r->what.size) {
-        return err_set(r->err, SERENO_ERR_FORMAT, "%s: '%.*s' at byte %zu: %s", r->file, SHOWN(r->what), offset,
+        return err_set(r->err, SERENO_ERR_FORMAT, "%s: '%.*s' at byte %zu: %s", r->file, GGUF_SHOWN(r->what), offset,
                        problem);
     }
     return err_set(r->err, SERENO_ERR_FORMAT, "%s: at byte %zu: %s", r->file, offset, problem);
@@ -110,11 +96,11 @@ static int skip_elements(reader *r, gguf_type type, uint64_t count) {
         }
         return SERENO_OK;
     }
-    size_t width = types[type].bytes;
+    size_t width = gguf_type_bytes(type);
     if (count > (r->size - r->at) / width) {
         return err_set(r->err, SERENO_ERR_FORMAT,
                        "%s: '%.*s' at byte %zu: %" PRIu64 " elements of %s, but only %zu bytes are left", r->file,
-                       SHOWN(r->what), r->at, count, types[type].name, r->size - r->at);
+                       GGUF_SHOWN(r->what), r->at, count, gguf_type_name(type), r->size - r->at);
     }
     if (!is_present(r, (size_t)count * width)) return not_present(r);
     r->at += (size_t)count * width;
@@ -150,7 +136,7 @@ static int tensor_size(reader *r, const gguf_tensor *t, size_t offset, uint64_t 
     if (t->dims[0] % type->block_weights != 0) {
         return err_set(r->err, SERENO_ERR_FORMAT,
                        "%s: tensor '%.*s' at byte %zu: rows of %" PRIu64 " are not whole blocks of %u (%s)", r->file,
-                       SHOWN(t->name), offset, t->dims[0], type->block_weights, type->name);
+                       GGUF_SHOWN(t->name), offset, t->dims[0], type->block_weights, type->name);
     }
     uint64_t bytes = t->dims[0] / type->block_weights;
     if (__builtin_mul_overflow(bytes, type->block_bytes, &bytes)) return bad(r, offset, "its size overflows");
@@ -183,7 +169,7 @@ static int take_tensor(reader *r, gguf_tensor *t) {
     if ((status = take(r, &type, sizeof type))) return status;
     if (!tensor_type_find(type)) {
         return err_set(r->err, SERENO_ERR_UNSUPPORTED, "%s: tensor '%.*s' at byte %zu: unknown tensor type %u", r->file,
-                       SHOWN(t->name), start, type);
+                       GGUF_SHOWN(t->name), start, type);
     }
     t->type = (tensor_type)type;
     if ((status = take(r, &t->offset, sizeof t->offset))) return status;
@@ -202,7 +188,7 @@ static int place_tensors(reader *r, gguf *g) {
         if (t->offset % g->alignment != 0) {
             return err_set(r->err, SERENO_ERR_FORMAT,
                            "%s: tensor '%.*s': its offset %" PRIu64 " is not a multiple of the alignment %u", r->file,
-                           SHOWN(t->name), t->offset, g->alignment);
+                           GGUF_SHOWN(t->name), t->offset, g->alignment);
         }
         uint64_t start, end;
         if (__builtin_add_overflow(base, t->offset, &start) || __builtin_add_overflow(start, t->size, &end) ||
@@ -211,7 +197,7 @@ static int place_tensors(reader *r, gguf *g) {
                            "%s: tensor '%.*s': its %zu bytes at offset %" PRIu64
                            " of the data (which starts at byte %" PRIu64 ") end past the file's %zu bytes; it is cut "
                            "short or damaged",
-                           r->file, SHOWN(t->name), t->size, t->offset, base, r->size);
+                           r->file, GGUF_SHOWN(t->name), t->size, t->offset, base, r->size);
         }
         t->offset = start;
     }
@@ -267,7 +253,8 @@ static int refuse_duplicates(reader *r, const void *records, size_t n, size_t st
     qsort(sorted, n, sizeof *sorted, compare_strings);
     for (size_t i = 1; i < n && !status; i++) {
         if (compare_strings(&sorted[i - 1], &sorted[i]) == 0) {
-            status = err_set(r->err, SERENO_ERR_FORMAT, "%s: %s '%.*s' occurs twice", r->file, what, SHOWN(sorted[i]));
+            status =
+                err_set(r->err, SERENO_ERR_FORMAT, "%s: %s '%.*s' occurs twice", r->file, what, GGUF_SHOWN(sorted[i]));
         }
     }
     free(sorted);
@@ -382,150 +369,4 @@ void gguf_close(gguf **g) {
         free(*g);
     }
     *g = NULL;
-}
-
-bool gguf_string_equals(gguf_string s, const char *text) {
-    return strlen(text) == s.size && memcmp(s.data, text, s.size) == 0;
-}
-
-const gguf_kv *gguf_find(const gguf *g, const char *key) {
-    for (size_t i = 0; i < g->n_kv; i++) {
-        if (gguf_string_equals(g->kv[i].key, key)) return &g->kv[i];
-    }
-    return NULL;
-}
-
-const gguf_tensor *gguf_find_tensor(const gguf *g, const char *name) {
-    for (size_t i = 0; i < g->n_tensors; i++) {
-        if (gguf_string_equals(g->tensors[i].name, name)) return &g->tensors[i];
-    }
-    return NULL;
-}
-
-tensor_type gguf_main_type(const gguf *g) {
-    enum { TYPES = 64 };
-    uint64_t bytes[TYPES] = {0};
-    int most = TENSOR_F32;
-    for (size_t i = 0; i < g->n_tensors; i++) {
-        bytes[g->tensors[i].type] += g->tensors[i].size;
-    }
-    for (int type = 0; type < TYPES; type++) {
-        if (bytes[type] > bytes[most]) most = type;
-    }
-    return (tensor_type)most;
-}
-
-const char *gguf_type_name(gguf_type type) {
-    return types[type].name;
-}
-
-gguf_string gguf_next_string(const uint8_t **at) {
-    uint64_t size;
-    memcpy(&size, *at, sizeof size);
-    gguf_string s = {(const char *)*at + sizeof size, (size_t)size};
-    *at += sizeof size + size;
-    return s;
-}
-
-bool gguf_integer(const gguf_kv *kv, uint64_t i, int64_t *out) {
-    const uint8_t *p = kv->data + i * types[kv->element].bytes;
-#define INTEGER_CASE(tag, type)                                                                                        \
-    case tag: {                                                                                                        \
-        type value;                                                                                                    \
-        memcpy(&value, p, sizeof value);                                                                               \
-        *out = (int64_t)value;                                                                                         \
-        return true;                                                                                                   \
-    }
-    switch (kv->element) {
-        INTEGER_CASE(GGUF_UINT8, uint8_t)
-        INTEGER_CASE(GGUF_INT8, int8_t)
-        INTEGER_CASE(GGUF_UINT16, uint16_t)
-        INTEGER_CASE(GGUF_INT16, int16_t)
-        INTEGER_CASE(GGUF_UINT32, uint32_t)
-        INTEGER_CASE(GGUF_INT32, int32_t)
-        INTEGER_CASE(GGUF_INT64, int64_t)
-    case GGUF_UINT64: {
-        uint64_t value;
-        memcpy(&value, p, sizeof value);
-        *out = value > INT64_MAX ? INT64_MAX : (int64_t)value; /* beyond every range we accept */
-        return true;
-    }
-    default: return false;
-    }
-#undef INTEGER_CASE
-}
-
-static int missing(const gguf *g, const char *key, sereno_error *err) {
-    return err_set(err, SERENO_ERR_FORMAT, "%s: the key '%s' is missing", g->name, key);
-}
-
-static int wrong_type(const gguf *g, const gguf_kv *kv, const char *wanted, sereno_error *err) {
-    return err_set(err, SERENO_ERR_FORMAT, "%s: '%.*s' at byte %" PRIu64 ": its type is %s%s; %s is needed", g->name,
-                   SHOWN(kv->key), kv->offset, kv->type == GGUF_ARRAY ? "array of " : "", gguf_type_name(kv->element),
-                   wanted);
-}
-
-int gguf_get_u32(const gguf *g, const char *key, const uint32_t *fallback, uint32_t *out, sereno_error *err) {
-    const gguf_kv *kv = gguf_find(g, key);
-    if (!kv) {
-        if (!fallback) return missing(g, key, err);
-        *out = *fallback;
-        return SERENO_OK;
-    }
-    int64_t value;
-    if (kv->type == GGUF_ARRAY || !gguf_integer(kv, 0, &value)) return wrong_type(g, kv, "an integer", err);
-    if (value < 0 || value > UINT32_MAX) {
-        return err_set(err, SERENO_ERR_FORMAT, "%s: '%s' at byte %" PRIu64 ": %" PRId64 " is out of range", g->name,
-                       key, kv->offset, value);
-    }
-    *out = (uint32_t)value;
-    return SERENO_OK;
-}
-
-int gguf_get_f32(const gguf *g, const char *key, const float *fallback, float *out, sereno_error *err) {
-    const gguf_kv *kv = gguf_find(g, key);
-    if (!kv) {
-        if (!fallback) return missing(g, key, err);
-        *out = *fallback;
-        return SERENO_OK;
-    }
-    if (kv->type != GGUF_FLOAT32) return wrong_type(g, kv, "a float32", err);
-    memcpy(out, kv->data, sizeof *out);
-    return SERENO_OK;
-}
-
-int gguf_get_bool(const gguf *g, const char *key, const bool *fallback, bool *out, sereno_error *err) {
-    const gguf_kv *kv = gguf_find(g, key);
-    if (!kv) {
-        if (!fallback) return missing(g, key, err);
-        *out = *fallback;
-        return SERENO_OK;
-    }
-    if (kv->type != GGUF_BOOL) return wrong_type(g, kv, "a bool", err);
-    *out = kv->data[0] != 0;
-    return SERENO_OK;
-}
-
-int gguf_get_string(const gguf *g, const char *key, const gguf_string *fallback, gguf_string *out, sereno_error *err) {
-    const gguf_kv *kv = gguf_find(g, key);
-    if (!kv) {
-        if (!fallback) return missing(g, key, err);
-        *out = *fallback;
-        return SERENO_OK;
-    }
-    if (kv->type != GGUF_STRING) return wrong_type(g, kv, "a string", err);
-    const uint8_t *at = kv->data;
-    *out = gguf_next_string(&at);
-    return SERENO_OK;
-}
-
-int gguf_get_array(const gguf *g, const char *key, gguf_type element, const gguf_kv **out, sereno_error *err) {
-    *out = gguf_find(g, key);
-    if (!*out) return missing(g, key, err);
-    if ((*out)->type != GGUF_ARRAY || (*out)->element != element) {
-        char wanted[32] = "an array of ";
-        strncat(wanted, gguf_type_name(element), sizeof wanted - strlen(wanted) - 1);
-        return wrong_type(g, *out, wanted, err);
-    }
-    return SERENO_OK;
 }

@@ -40,6 +40,10 @@ typedef struct gguf_string {
     size_t size;
 } gguf_string;
 
+/* For "%.*s": as much of a name as a message has room for. */
+enum { GGUF_BYTES_SHOWN = 64 };
+#define GGUF_SHOWN(s) (int)((s).size < GGUF_BYTES_SHOWN ? (s).size : GGUF_BYTES_SHOWN), (s).data
+
 typedef struct gguf_kv {
     gguf_string key;
     gguf_type type;
@@ -119,5 +123,8 @@ bool gguf_integer(const gguf_kv *kv, uint64_t i, int64_t *out);
 
 /* "uint32", "string", ... Static storage. */
 const char *gguf_type_name(gguf_type type);
+
+/* Bytes of a value, 0: they vary (strings, arrays). */
+size_t gguf_type_bytes(gguf_type type);
 
 #endif

@@ -29,6 +29,8 @@
 enum {
     NGRAM_ORDER_MIN = 2,
     NGRAM_ORDER_MAX = 8,
+    /* So many tokens before it are all that is looked at to know what follows. */
+    NGRAM_CONTEXT = NGRAM_ORDER_MAX - 1,
     /* Continuations that are kept of one context; other contexts may have to share the place. */
     NGRAM_CONTINUATIONS_MAX = 8,
     /* So many tokens in all orders fill it about; what was learned before them is mostly forgotten. */
