@@ -118,8 +118,7 @@ static int load(run *r) {
     sereno_session_options options = session_options(o->model, n_ctx, &o->machine, draft, &o->governor);
     options.raw = o->raw;
     options.system = o->system;
-    options.progress = on_load;
-    options.progress_ctx = r;
+    options.progress = (sereno_progress){on_load, r};
     machine_take_class(&o->machine, &r->diag);
     int status = sereno_session_open(&options, &r->session, &r->err);
     progress_end(&r->bar);

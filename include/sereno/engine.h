@@ -31,6 +31,7 @@
 #include "sereno/experimental.h"
 #include "sereno/model.h"
 #include "sereno/plan.h"
+#include "sereno/progress.h"
 
 SERENO_BEGIN
 
@@ -209,10 +210,8 @@ typedef struct sereno_engine_options {
      * first time a model's shapes, kernels and threads come together. NULL, and as long as the machine is too busy to
      * measure anything: by rates that ship with the kernels. Borrowed while opening. */
     const char *timing_folder;
-    /* Called on the calling thread while weights are packed, with bytes done and in all, and then from 0 again while a
-     * timing is measured, with operations; false gives up (SERENO_ERR_ABANDONED). NULL: not wanted. */
-    bool (*progress)(void *ctx, uint64_t done, uint64_t total);
-    void *progress_ctx;
+    /* "loading", in bytes, while weights are packed; then "timing the machine", in operations, where that is done. */
+    sereno_progress progress;
     /* Another native engine of the same owner, whose compute threads this one uses instead of its own (n_threads,
      * sched, cpus, keep_owner and spin_us_max are then that one's); it must be closed after this one. NULL: own
      * threads. */
@@ -251,11 +250,11 @@ typedef enum sereno_self_draft {
  * Of several drafts of a target, a pass of one makes the others fall back.
  *
  * target: a native engine, to be closed after the draft. n_layers: of SELF_LAYERS, 1 .. the target's less one.
- * progress (may be NULL) as in the options. SERENO_ERR_INVALID names the layers allowed. On failure *out is NULL.
+ * progress (may be NULL): "making the draft", in bytes. SERENO_ERR_INVALID names the layers allowed. On failure *out is
+ * NULL.
  */
 SERENO_API int sereno_engine_open_self_draft(sereno_engine *target, sereno_self_draft kind, int32_t n_layers,
-                                             bool (*progress)(void *ctx, uint64_t done, uint64_t total),
-                                             void *progress_ctx, sereno_engine **out, sereno_error *err);
+                                             const sereno_progress *progress, sereno_engine **out, sereno_error *err);
 
 /* Closes any engine and nulls; NULL is fine. A native one's owner may run again where it could before (unless it was
  * moved since); its class stays. */

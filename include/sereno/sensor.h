@@ -56,8 +56,7 @@ typedef struct sereno_calibrate_options {
      * core, the stressor would take one of them away and measure that: open the target with one thread fewer for
      * calibrating, and say here how many there will be. Slopes hold for both, baselines do not and are left out. */
     int32_t for_threads;
-    bool (*progress)(void *ctx, uint64_t done, uint64_t total); /* false gives up (SERENO_ERR_ABANDONED); NULL */
-    void *ctx;
+    sereno_progress progress; /* "calibrating", in milliseconds */
 } sereno_calibrate_options;
 
 /*

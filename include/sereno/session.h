@@ -82,10 +82,8 @@ typedef struct sereno_session_options {
     bool raw;           /* turns are text that goes on as it is, whatever chat template the model has */
     const char *system; /* message that conversations begin with; NULL: what the model's template says */
 
-    /* Called on the owner's thread while it opens; `what` is "loading" or "loading the draft". false gives up
-     * (SERENO_ERR_ABANDONED). NULL: not wanted. */
-    bool (*progress)(void *ctx, const char *what, uint64_t done, uint64_t total);
-    void *progress_ctx;
+    /* On the owner's thread while it opens: what the engine's options say, and "loading the draft". */
+    sereno_progress progress;
     bool on_caller; /* the calling thread becomes the owner */
 } sereno_session_options;
 

@@ -21,7 +21,6 @@
  * hold. On failure: weights_close.
  */
 int draft_weights_open(weights *w, const weights *of, const sereno_model *model, sereno_self_draft kind,
-                       bool (*progress)(void *ctx, uint64_t done, uint64_t total), void *progress_ctx, team *team,
-                       sereno_error *err);
+                       const sereno_progress *progress, team *team, sereno_error *err);
 
 #endif

@@ -17,6 +17,7 @@
 
 #include "gguf.h"
 #include "sereno/error.h"
+#include "sereno/progress.h"
 #include "tensor_type.h"
 
 typedef struct conversion {
@@ -35,11 +36,11 @@ typedef struct conversion {
 int conversion_plan(const gguf *from, tensor_type type, conversion *c, sereno_error *err);
 
 /*
- * Writes the new file to the empty stream `to`, which messages call `name`. progress (may be NULL) hears how many of
- * the tensors' bytes are done, at least once a row; false gives up. SERENO_ERR_IO: the stream failed;
+ * Writes the new file to the empty stream `to`, which messages call `name`. progress (may be NULL): "converting", how
+ * many of the tensors' bytes are done, at least once a row; false gives up. SERENO_ERR_IO: the stream failed;
  * _UNSUPPORTED, _FORMAT: a weight is too large for the type, or not finite, by tensor and row; _ABANDONED; _NO_MEMORY.
  */
-int conversion_write(const conversion *c, FILE *to, const char *name,
-                     bool (*progress)(void *ctx, uint64_t done, uint64_t total), void *ctx, sereno_error *err);
+int conversion_write(const conversion *c, FILE *to, const char *name, const sereno_progress *progress,
+                     sereno_error *err);
 
 #endif

@@ -97,9 +97,9 @@ typedef struct fixture {
 
 static void open_drafts(fixture *f, check_engine *e, int32_t n_layers) {
     e->drafts[NO_DRAFT] = NULL;
-    assert_ok(sereno_engine_open_self_draft(e->engine, SERENO_SELF_INT4, 0, NULL, NULL, &e->drafts[1], err));
-    assert_ok(sereno_engine_open_self_draft(e->engine, SERENO_SELF_INT8, 0, NULL, NULL, &e->drafts[2], err));
-    assert_ok(sereno_engine_open_self_draft(e->engine, SERENO_SELF_LAYERS, n_layers, NULL, NULL, &e->drafts[3], err));
+    assert_ok(sereno_engine_open_self_draft(e->engine, SERENO_SELF_INT4, 0, NULL, &e->drafts[1], err));
+    assert_ok(sereno_engine_open_self_draft(e->engine, SERENO_SELF_INT8, 0, NULL, &e->drafts[2], err));
+    assert_ok(sereno_engine_open_self_draft(e->engine, SERENO_SELF_LAYERS, n_layers, NULL, &e->drafts[3], err));
     if (!f->other) return;
     int32_t n_sequences = e->engine->ops->info(e->engine)->n_sequences;
     e->drafts[OTHER_MODEL] = open_engine(f->other, 1, NULL, N_CTX - 50, n_sequences); /* its context ends before */

@@ -83,7 +83,7 @@ static int live_a_little(const char *path, sereno_error *error) {
         options.threads_of = engine;
         if (!status) status = sereno_engine_open(model, &options, &beside, error);
     }
-    if (!status) status = sereno_engine_open_self_draft(engine, SERENO_SELF_INT8, 0, NULL, NULL, &draft, error);
+    if (!status) status = sereno_engine_open_self_draft(engine, SERENO_SELF_INT8, 0, NULL, &draft, error);
     if (!status) status = generator_open(engine, sereno_model_tokenizer(model), NULL, &by, error);
     if (!status) {
         const char *const stops[] = {"never"};
@@ -165,7 +165,7 @@ static void test_a_file_cut_short_after_loading(void **state) {
         assert_int_equal(truncate(path, 0), 0);
         chain_logits(e, tokens, TOKENS, after);
         assert_memory_equal(before, after, sizeof after);
-        assert_ok(sereno_engine_open_self_draft(e, SERENO_SELF_INT8, 0, NULL, NULL, &draft, err));
+        assert_ok(sereno_engine_open_self_draft(e, SERENO_SELF_INT8, 0, NULL, &draft, err));
         sereno_pass pass = {SERENO_PLAN_DRAFT, &(sereno_input){tokens[0], 0, -1, true}, 1, NULL, NULL, false};
         assert_ok(draft->ops->pass(draft, &pass, err));
         assert_ok(sereno_tokenize(sereno_model_tokenizer(model), "some words", 10, true, &words, err));
@@ -702,7 +702,8 @@ static void test_option_ranges(void **state) {
     sereno_model_close(&model);
 }
 
-static bool refuse_at(void *ctx, uint64_t done, uint64_t total) {
+static bool refuse_at(void *ctx, const char *what, uint64_t done, uint64_t total) {
+    (void)what;
     assert_true(done <= total);
     return --*(int *)ctx > 0;
 }
@@ -716,8 +717,7 @@ static void test_loading_can_be_given_up(void **state) {
         sereno_engine_options o = sereno_engine_defaults(model);
         sereno_engine *e;
         o.sched = SERENO_SCHED_NORMAL;
-        o.progress = refuse_at;
-        o.progress_ctx = &left;
+        o.progress = (sereno_progress){refuse_at, &left};
         assert_int_equal(sereno_engine_open(model, &o, &e, NULL), SERENO_ERR_ABANDONED);
         assert_null(e);
     }
