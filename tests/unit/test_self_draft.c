@@ -318,7 +318,7 @@ static void test_odd_rows_become_halves(void **state) {
     make_odd_model(&odd);
     assert_ok(team_open(&(team_options){.n_threads = 2, .sched = SERENO_SCHED_NORMAL}, &team, err));
     assert_ok(weights_open(&of, &odd.model, &options, team, err));
-    assert_ok(draft_weights_open(&w, &of, &odd.model, SERENO_SELF_INT4, NULL, NULL, team, err));
+    assert_ok(draft_weights_open(&w, &of, &odd.model, SERENO_SELF_INT4, NULL, team, err));
     for (int i = 0; i <= WEIGHT_MATRICES; i++) {
         const packed_matrix *m = i < WEIGHT_MATRICES ? &w.layers[0].matrix[i] : &w.head;
         assert_int_equal(m->format, PACK_F16);
