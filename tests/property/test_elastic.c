@@ -44,7 +44,7 @@ static sereno_engine *open_draft(sereno_engine *target, const sereno_model *mode
         assert_ok(sereno_engine_open(model, &options, &e, err));
     } else if (kind != NO_DRAFT) {
         assert_ok(sereno_engine_open_self_draft(target, kind == SELF_INT4 ? SERENO_SELF_INT4 : SERENO_SELF_LAYERS, 1,
-                                                NULL, NULL, &e, err));
+                                                NULL, &e, err));
     }
     return e;
 }
