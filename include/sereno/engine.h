@@ -121,6 +121,9 @@ typedef struct sereno_engine_info {
     /* The system gave every compute thread the class and nice value asked for. False: it refused (a sandbox may, and
      * who is not allowed to leave a lower class); then they run as the thread that opened the engine did. */
     bool sched_taken;
+    /* Times that a compute thread was left out because it had lost its core while it held work (contract 5). Grows with
+     * passes: for the owner to read. */
+    uint64_t sheds;
 } sereno_engine_info;
 
 typedef struct sereno_engine sereno_engine;

@@ -19,7 +19,7 @@ void scene_close(scene **s);
  * nanoseconds, 0 where the frame has none. */
 double scene_draw(scene *s, uint64_t frame);
 
-/* Hash of the frame buffer; so that no work can be left out by a compiler, and for tests. */
+/* Hash of the frame last made: the same on every machine for the same profile and k. */
 uint64_t scene_hash(const scene *s);
 
 #endif

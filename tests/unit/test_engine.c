@@ -13,6 +13,7 @@
 #include "plan.h"
 #include "rng.h"
 #include "support.h"
+#include "team.h"
 #include "tensor_rows.h"
 #include "thread.h"
 #include "weights.h"
@@ -363,6 +364,27 @@ static void test_boundaries_are_reported(void **state) {
     assert_true(w.last.cpu_ns > 0); /* schedstat */
     assert_int_equal(watched_pass(e, &quiet, SERENO_PLAN_VERIFY, &silent, 1), 0);
     assert_int_equal(quiet.n, w.n - 5); /* no logits wanted: what comes after the last keys and values is left out */
+    sereno_engine_close(&e);
+    sereno_model_close(&model);
+}
+
+static uint64_t n_sheds;
+
+uint64_t __wrap_team_shed_count(const team *t);
+
+uint64_t __wrap_team_shed_count(const team *t) {
+    (void)t;
+    return n_sheds;
+}
+
+static void test_sheds_are_told(void **state) {
+    (void)state;
+    sereno_model *model = open_random_model("tiny", "q4_0");
+    sereno_engine *e = open_engine(model, 2, NULL, 512, 1);
+    for (n_sheds = 0; n_sheds < 3; n_sheds++) {
+        run_chain(e, 0, (int32_t[]){1}, 1);
+        assert_int_equal(e->ops->info(e)->sheds, n_sheds);
+    }
     sereno_engine_close(&e);
     sereno_model_close(&model);
 }
@@ -777,6 +799,7 @@ int main(void) {
         cmocka_unit_test(test_overflow_is_no_number),
         cmocka_unit_test(test_keys_that_overflow_are_no_numbers),
         cmocka_unit_test(test_boundaries_are_reported),
+        cmocka_unit_test(test_sheds_are_told),
         cmocka_unit_test(test_abandon_at_every_boundary),
         cmocka_unit_test(test_sleep_verdict_parks_everyone),
         cmocka_unit_test(test_compute_threads_are_idle_class),
