@@ -123,7 +123,7 @@ class Frames(Foreground):
             return header["picture"]
         first = picture()
         self.assertEqual(picture("--fps", 50), first)
-        self.profile.write_text(LIGHT.replace("width = 64", "width = 32"))
+        self.profile.write_text(LIGHT.replace("width = 64", "width = 128"))
         self.assertNotEqual(picture(), first)
 
     def test_shipped(self):
