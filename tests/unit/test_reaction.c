@@ -229,12 +229,12 @@ static void test_bursts_end_at_once(void **state) {
     bursts_free(&b);
     sereno_frame_hint *hint;
     assert_ok(frame_hint_open_private(&hint, err));
-    assert_ok(bursts_begin(&b, s, SECOND, sereno_system_now_ns() + 60 * SECOND, hint, err));
+    assert_ok(bursts_begin(&b, s, SECOND / 2, sereno_system_now_ns() + 60 * SECOND, hint, err));
     sereno_frame_state frame;
     while (!(frame = sereno_frame_read(hint, sereno_system_now_ns())).in_frame) continue;
     memory_stressor_stop(s);
     assert_int_equal(b.n, 1);
-    assert_true(frame.begin_ns == b.list[0].on_ns && frame.deadline_ns == frame.begin_ns + SECOND);
+    assert_true(frame.begin_ns == b.list[0].on_ns && frame.deadline_ns == frame.begin_ns + SECOND / 2);
     assert_false(sereno_frame_read(hint, sereno_system_now_ns()).in_frame);
     assert_true(sereno_system_now_ns() - begin < 30 * SECOND);
     bursts_free(&b);
