@@ -196,20 +196,22 @@ static double rate(double n, double ms) {
 }
 
 static json_t *json_settings(const run *r) {
-    const sereno_sampler *s = &r->options->sampler;
+    const run_options *o = r->options;
     json_t *stops = json_array();
-    for (int i = 0; i < r->options->stops.n; i++) {
-        json_array_append_new(stops, json_string(r->options->stops.items[i]));
+    for (int i = 0; i < o->stops.n; i++) {
+        json_array_append_new(stops, json_string(o->stops.items[i]));
     }
-    const draft_options *draft = &r->options->draft;
-    return json_pack("{s:i, s:o, s:i, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:b, s:s, s:o}", "n_predict",
-                     r->options->n_predict, "temperature", json_float(s->temperature), "top_k", s->top_k, "top_p",
-                     json_float(s->top_p), "min_p", json_float(s->min_p), "seed", json_seed(s->seed), "stop", stops,
-                     "strategy", strategy_names[draft->strategy], "draft", json_name(r->info->draft_name), "draft_max",
-                     draft->length >= 0 ? json_integer(draft->length) : json_null(), "batch",
-                     draft->batch > 0 ? json_integer(draft->batch) : json_null(), "chat", r->info->chats, "policy",
-                     policy_names[r->options->governor.policy], "governor",
-                     json_governor_settings(&r->options->governor));
+    const draft_options *draft = &o->draft;
+    json_t *settings = json_pack("{s:i}", "n_predict", o->n_predict);
+    json_object_update_new(settings, json_sampler(&o->sampler));
+    json_object_update_new(
+        settings,
+        json_pack("{s:o, s:o, s:s, s:o, s:o, s:o, s:b, s:s, s:o}", "seed", json_seed(o->sampler.seed), "stop", stops,
+                  "strategy", strategy_names[draft->strategy], "draft", json_name(r->info->draft_name), "draft_max",
+                  draft->length >= 0 ? json_integer(draft->length) : json_null(), "batch",
+                  draft->batch > 0 ? json_integer(draft->batch) : json_null(), "chat", r->info->chats, "policy",
+                  policy_names[o->governor.policy], "governor", json_governor_settings(&o->governor)));
+    return settings;
 }
 
 static void report_json(const run *r, const sereno_generation *g) {

@@ -7,6 +7,7 @@
 #ifndef BENCH_BENCH_SENSE_H
 #define BENCH_BENCH_SENSE_H
 
+#include <math.h>
 #include <stdio.h>
 
 #include "bench_watch.h"
@@ -37,16 +38,34 @@ typedef enum sense_signal {
     SENSE_SIGNALS
 } sense_signal;
 
-/* "cs", "probe", "run_delay", "fused", "score". */
-const char *sense_signal_name(sense_signal signal);
+static inline const char *sense_signal_name(sense_signal signal) {
+    static const char *const names[SENSE_SIGNALS] = {[SENSE_CS] = "cs",
+                                                     [SENSE_PROBE] = "probe",
+                                                     [SENSE_RUN_DELAY] = "run_delay",
+                                                     [SENSE_FUSED] = "fused",
+                                                     [SENSE_SCORE] = "score"};
+    return names[signal];
+}
+
+/* What a signal says at one boundary, where a governor that was given the signals has this score; NaN: nothing, as
+ * FUSED always does, which is made of whole windows (sense_fuse). */
+static inline double sense_sample(sense_signal signal, const sereno_signals *s, float score) {
+    switch (signal) {
+    case SENSE_CS: return s->slowdown > 0 ? log((double)s->slowdown) : NAN;
+    case SENSE_PROBE: return s->probe > 0 ? log((double)s->probe) : NAN;
+    case SENSE_RUN_DELAY: return s->has_run_delay ? (double)s->run_delay : NAN;
+    case SENSE_SCORE: return (double)score;
+    default: return NAN;
+    }
+}
 
 /* One window; NaN is what it has no sample of. */
 typedef struct sense_window {
     double duty; /* share of the time that the foreground did stream; less than was meant where it had no core */
     /* What it felt: a dependent load, and bytes a second while it streamed; NaN where there is none. */
     double fg_latency_ns, fg_gbs;
-    /* CS and PROBE: mean logarithm of the ratio to the baseline; FUSED: both over what they are beside a foreground
-     * that streams all the time, weighed by their slopes. SCORE: mean of what a governor makes of the same signals. */
+    /* Means of samples. CS and PROBE: logarithm of the ratio to the baseline; FUSED: both over what they are beside a
+     * foreground that streams all the time, weighed by their slopes; SCORE: what a governor makes of the signals. */
     double signal[SENSE_SIGNALS];
 } sense_window;
 
@@ -80,10 +99,11 @@ double pearson(const double *x, const double *y, size_t stride, size_t n);
 
 /* Sums of a window's samples; all zero is a good start. */
 typedef struct sense_tally {
-    double log_slowdown, slowdown_slope, log_probe, probe_slope, run_delay;
+    double sum[SENSE_SIGNALS];
+    int n[SENSE_SIGNALS];
+    double slowdown_slope, probe_slope;
     double scaled; /* logs of slowdowns over what their slopes make of them, weighed by these */
-    double score;
-    int slowdowns, weighed, probes, delays, scores;
+    int weighed;
 } sense_tally;
 
 /* score: of a governor that was given them. */

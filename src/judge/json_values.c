@@ -47,6 +47,11 @@ json_t *json_hash(uint64_t hash) {
     return json_sprintf("%016" PRIx64, hash);
 }
 
+json_t *json_sampler(const sereno_sampler *s) {
+    return json_pack("{s:o, s:i, s:o, s:o}", "temperature", json_float(s->temperature), "top_k", s->top_k, "top_p",
+                     json_float(s->top_p), "min_p", json_float(s->min_p));
+}
+
 json_t *json_quantiles(sereno_quantiles q, bool are_known) {
     return json_pack("{s:o, s:o, s:o}", "p50", are_known ? json_number(q.p50) : json_null(), "p95",
                      are_known ? json_number(q.p95) : json_null(), "p99", are_known ? json_number(q.p99) : json_null());

@@ -10,6 +10,7 @@
 #include "paired.h"
 #include "sereno/governor.h"
 #include "sereno/request.h"
+#include "sereno/sampler.h"
 
 /* A string whatever its bytes: those that are not UTF-8 become U+FFFD. */
 json_t *json_text(const char *text, size_t size);
@@ -23,6 +24,9 @@ json_t *json_float(float value);
 json_t *json_seed(uint64_t seed);
 /* The same of a hash, in hexadecimal. */
 json_t *json_hash(uint64_t hash);
+
+/* How tokens are chosen: every setting but the seed, by name. */
+json_t *json_sampler(const sereno_sampler *sampler);
 
 /* {p50, p95, p99}; each null where there were no samples. */
 json_t *json_quantiles(sereno_quantiles quantiles, bool are_known);

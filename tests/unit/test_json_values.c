@@ -31,6 +31,8 @@ static void test_numbers(void **state) {
     expect(json_number(NAN), "\"nan\"");
     expect(json_float(0.7f), "0.7");
     expect(json_seed(UINT64_MAX), "\"18446744073709551615\"");
+    const sereno_sampler sampler = {.temperature = 0.7f, .top_k = 40, .top_p = 0.9f, .min_p = 0.05f, .seed = 3};
+    expect(json_sampler(&sampler), "{\"temperature\": 0.7, \"top_k\": 40, \"top_p\": 0.9, \"min_p\": 0.05}");
     const sereno_quantiles q = {1.5, 2.5, 3.5};
     expect(json_quantiles(q, true), "{\"p50\": 1.5, \"p95\": 2.5, \"p99\": 3.5}");
     expect(json_quantiles(q, false), "{\"p50\": null, \"p95\": null, \"p99\": null}");
