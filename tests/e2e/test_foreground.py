@@ -14,7 +14,7 @@ sys.dont_write_bytecode = True
 import support
 from support import ROOT, Case
 
-PROFILES = ("gaming-1", "gaming-2", "reader-1", "reader-2", "social-1", "social-2", "tools-1", "tools-2")
+PROFILES = tuple(sorted(path.stem for path in (ROOT / "profiles").glob("*.ini")))
 FRAME_KEYS = {"frame": int, "vsync_ns": int, "start_ns": int, "end_ns": int, "deadline_ns": int, "missed": bool,
               "dropped": int, "latency_ns": (int, float)}
 BUCKET = 1.02  # quantiles are read from a histogram: at most so many times too large
