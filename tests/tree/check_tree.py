@@ -703,10 +703,65 @@ def check_built(tree):
             yield Violation(name, 1, "no CMakeLists.txt compiles it")
 
 
+# ---- Documents ----
+
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+CODE_SPAN = re.compile(r"`([^`\n]+)`")
+TREE_PATH = re.compile(r"(?:src|include|cli|tests|tools|docs|bench|examples|profiles|fuzz|cmake)/[\w./*-]+")
+FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
+NAMED_SECTION = re.compile(r"\b([\w/]+\.md)[,:]? \(?\"([^\"]+)\"")
+NAMED_DOCUMENT = re.compile(r"\b((?:docs|src|bench)/[\w/]*\.md)\b")
+
+
+def headings(text):
+    return [m[1].strip() for m in HEADING.finditer(FENCE.sub(lambda m: blank(m[0]), text))]
+
+
+def anchor(heading):
+    """As Markdown's readers name a heading in an address."""
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+
+
+def wrong_link(tree, name, target):
+    path, _, section = target.partition("#")
+    file = os.path.normpath(os.path.join(os.path.dirname(name), path)) if path else name
+    if not (tree.root / file).exists():
+        return f"links to {target}, which is not there"
+    if section and file.endswith(".md") and section not in map(anchor, headings(tree.text(file))):
+        return f"links to {target}, but {file} has no such heading"
+    return None
+
+
+def check_documents(tree):
+    """Documents and comments name files and headings that are there."""
+    for name in [n for n in tree.files if n.endswith(".md")]:
+        text = FENCE.sub(lambda m: blank(m[0]), tree.text(name))
+        for m in LINK.finditer(text):
+            problem = None if re.match(r"\w+:", m[1]) else wrong_link(tree, name, m[1])
+            if problem:
+                yield Violation(name, line_of(text, m.start()), problem)
+        for m in CODE_SPAN.finditer(text):
+            path = m[1].rstrip("/")
+            if TREE_PATH.fullmatch(path) and not re.search(r"[A-Z]{4,}(?!\.md|Lists)", path) and \
+                    not any(tree.root.glob(path)):
+                yield Violation(name, line_of(text, m.start()), f"names {path}, which is not there")
+    for name in tree.sources + tree.public_headers:
+        comments = re.sub(r"\n\s*\*?", lambda m: " " * len(m[0]), tree.text(name))
+        for m in NAMED_DOCUMENT.finditer(comments):
+            if not (tree.root / m[1]).is_file():
+                yield Violation(name, line_of(tree.text(name), m.start()), f"names {m[1]}, which is not there")
+        for m in NAMED_SECTION.finditer(comments):
+            section = " ".join(m[2].split())
+            if (tree.root / m[1]).is_file() and section not in headings(tree.text(m[1])) and \
+                    f"**{section}" not in tree.text(m[1]):
+                yield Violation(name, line_of(tree.text(name), m.start()), f'{m[1]} has no heading "{section}"')
+
+
 def check_all(tree, build):
     checks = [check_table, check_rooms, lambda t: check_wrong_include_fails(t, build), lambda t: check_calls(t, build),
               check_headers_alone, check_linkage, check_banned, check_numbers, check_lengths, check_globals, check_files,
-              check_built]
+              check_built, check_documents]
     return sorted({violation for check in checks for violation in check(tree)})
 
 

@@ -647,5 +647,31 @@ class Built(CheckTest):
                    **{"src/base/x.c": "\n", "CMakeLists.txt": GOOD["CMakeLists.txt"] + mentioned})
 
 
+class Documents(CheckTest):
+    check = staticmethod(check_tree.check_documents)
+
+    def test_what_is_there(self):
+        text = ("# Top\n\n[a](src/base/README.md#how-it-works) [b](#top) [c](https://x.y/z) `src/base/text.c` `src/b*/`\n"
+                "`src/base/NAME.c` `a/b`\n```\n[x](nowhere.md) `src/nowhere.c`\n```\n")
+        comment = "/* docs/X.md, \"Parts\";\n * src/base/README.md,\n * \"How it works\". */\n"
+        self.passes(self.check, **{"README.md": text, "src/base/README.md": "# Base\n\n## How it works\n",
+                                   "docs/X.md": "**Parts.** Some.\n", "src/base/x.h": header("x", comment)})
+
+    def test_link_to_nothing(self):
+        self.fails(self.check, ("docs/X.md:2", "links to Y.md"), **{"docs/X.md": "# X\n[y](Y.md)\n"})
+        self.fails(self.check, ("docs/X.md:1", "no such heading"),
+                   **{"docs/X.md": "[y](../README.md#two)\n", "README.md": "# One\n```\n# Two\n```\n"})
+
+    def test_path_of_nothing(self):
+        self.fails(self.check, ("README.md:2", "names src/base/gone.c"), **{"README.md": "\n`src/base/gone.c`\n"})
+        self.fails(self.check, ("README.md:1", "names src/gone/"), **{"README.md": "`src/gone/*.c`\n"})
+
+    def test_comment_on_nothing(self):
+        self.fails(self.check, ("src/base/x.h:3", "names docs/gone.md"),
+                   **{"src/base/x.h": header("x", "/* docs/gone.md */\n")})
+        self.fails(self.check, ("src/base/x.h:3", 'no heading "Old name"'),
+                   **{"src/base/x.h": header("x", '/* docs/X.md, "Old\n * name". */\n'), "docs/X.md": "# New name\n"})
+
+
 if __name__ == "__main__":
     unittest.main()
