@@ -710,7 +710,7 @@ CODE_SPAN = re.compile(r"`([^`\n]+)`")
 TREE_PATH = re.compile(r"(?:src|include|cli|tests|tools|docs|bench|examples|profiles|fuzz|cmake)/[\w./*-]+")
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
-NAMED_SECTION = re.compile(r"\b([\w/]+\.md)[,:]? \(?\"([^\"]+)\"")
+NAMED_SECTION = re.compile(r"\b([\w/]+\.md)[,:]? +\(?\"([^\"]+)\"")
 NAMED_DOCUMENT = re.compile(r"\b((?:docs|src|bench)/[\w/]*\.md)\b")
 
 
