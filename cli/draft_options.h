@@ -38,10 +38,10 @@ extern const char *const strategy_names[];
 
 draft_options draft_defaults(void);
 
-/* What the options leave to check without a model. 0, or EXIT_USAGE after an error was printed. */
+/* Checks the options as far as that needs no model. 0, or EXIT_USAGE after an error was printed. */
 int draft_check(const command_line *cl, const draft_options *options);
 
-/* Puts them into a session's options, which borrow from them. */
+/* Sets a session's options from these, which they borrow. */
 void draft_apply(const draft_options *options, sereno_session_options *out);
 
 #endif

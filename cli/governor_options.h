@@ -1,4 +1,4 @@
-/* Options about governing, and what it did. */
+/* Options about governing, and output of what the governor did. */
 #ifndef CLI_GOVERNOR_OPTIONS_H
 #define CLI_GOVERNOR_OPTIONS_H
 
@@ -10,11 +10,11 @@
 #include "support.h"
 
 typedef struct governor_options {
-    int32_t policy; /* a sereno_policy; of the command line until governor_check */
+    int32_t policy; /* a sereno_policy; the command line's until governor_check */
     bool policy_given;
     option_list settings; /* KEY=VALUE each */
     const char *config, *trace, *decisions;
-    /* What governor_check makes of them. */
+    /* Set by governor_check. */
     sereno_configuration configuration;
     sereno_governor_params params;
 } governor_options;
@@ -47,19 +47,20 @@ extern const char *const policy_names[]; /* by sereno_policy, NULL-terminated */
 
 governor_options governor_defaults(void);
 
-/* Prints the settings when --gov help asks for them; whether it did. */
+/* Prints the list of settings for --gov help; whether it did. */
 bool governor_help(const governor_options *options);
 
-/* Reads the configuration and checks what needs no model. 0, or an exit code after an error was printed. */
+/* Reads the configuration and checks the options as far as that needs no model. 0, or an exit code after an error was
+ * printed. */
 int governor_check(const command_line *cl, const diagnostics *diag, governor_options *options);
 
-/* The "governor" object of an answer: of all since it was opened. null: nobody governs. */
+/* The "governor" object of an answer, with figures since the session was opened; null: the session is not governed. */
 json_t *json_governor(const governor_options *options, const sereno_session *session);
 
-/* The settings that were given, by name. */
+/* The settings that the user gave, by name. */
 json_t *json_governor_settings(const governor_options *options);
 
-/* One line on what it did, with -v. */
+/* With -v: prints a line on what the governor did. */
 void governor_note(const diagnostics *diag, const governor_options *options, const sereno_session *session);
 
 #endif

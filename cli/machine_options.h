@@ -1,4 +1,4 @@
-/* Options of commands that run a model, as far as they are about the machine: threads, cores, scheduling, kernels. */
+/* Options about the machine, of commands that run a model: threads, cores, scheduling, kernels. */
 #ifndef CLI_MACHINE_OPTIONS_H
 #define CLI_MACHINE_OPTIONS_H
 
@@ -15,7 +15,7 @@ typedef struct machine_options {
     const char *cpus; /* as given */
     int cpu_list[CPUS_MAX], n_cpus;
     int32_t activations;      /* index into activation_names */
-    char timing_folder[1024]; /* where timings are kept; empty: nowhere */
+    char timing_folder[1024]; /* folder of kept timings; empty: none */
 } machine_options;
 
 extern const char *const sched_names[]; /* by sereno_sched, NULL-terminated */
@@ -35,34 +35,33 @@ extern const char *const activation_names[];
              "parameters, else 8"}
 /* clang-format on */
 
-/* All cores but one, at least 1; idle class; any core. */
+/* A thread for all cores but one, at least 1; idle class; any core. */
 machine_options machine_defaults(void);
 
-/* Reads what options_parse left as text. 0, or EXIT_USAGE after an error was printed. */
+/* Parses the options that options_parse leaves as text. 0, or EXIT_USAGE after an error was printed. */
 int machine_check(const command_line *cl, machine_options *machine);
 
-/* Puts them into an engine's options, which borrow from them. */
+/* Sets an engine's options from these, which they borrow. */
 void machine_apply(const machine_options *machine, sereno_engine_options *engine);
 
-/* Where timings are kept, for sereno_engine_options; NULL: nowhere. */
+/* The folder of kept timings, for sereno_engine_options; NULL: none. */
 const char *machine_timing_folder(const machine_options *machine);
 
-/* Kernels to use: the option (NULL: not given), else $SERENO_ISA, else NULL. */
+/* The name of the kernels to use: the option (NULL: not given), else $SERENO_ISA, else NULL. */
 const char *machine_isa(const char *option);
 
-/* Gives this thread the class before an engine is opened, which would take it last: loading is background work, too.
- * Warns where the system refuses it. */
+/* Gives this thread the class before an engine is opened, because loading is background work, too. (Opening takes the
+ * class last.) Warns if the system refuses it. */
 void machine_take_class(const machine_options *machine, const diagnostics *d);
 
-/* What to do about an error of opening an engine, where the cores asked for may be what is wrong. */
+/* Prints advice on an error of opening an engine, if the given cores may be the reason. */
 void machine_advise(const diagnostics *d, const machine_options *machine, const sereno_error *err);
 
-/* With -v: why an engine has not the class asked for, or why that does not hold beyond this session. */
+/* With -v: prints why an engine does not have the given class, or why the class has no effect outside this session. */
 void machine_note(const diagnostics *d, const machine_options *machine, const sereno_engine_info *info);
 
-/* What a model ran on. "sched_effective": whether the engine has the class asked for, and that holds beyond this
- * session, because there is nothing beyond it for the kernel or because it has the least weight; "sched_note": why not.
- */
+/* The "environment" object. "sched_effective": the engine has the given class, and it has effect outside this session,
+ * as session_sched_effective says; "sched_note": why not. */
 json_t *json_environment(const machine_options *machine, const sereno_engine_info *info);
 
 #endif

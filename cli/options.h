@@ -1,7 +1,7 @@
 /*
- * Command-line options from a table: parsing, range checks and --help come from the same rows.
- * Options are given as --name VALUE or --name=VALUE, short ones as -n VALUE.
- * A row begins with kind, names and target, which every option has; the fields that only some need are named.
+ * Command-line options from a table: parsing, range checks and --help use the same rows. An option is written
+ * --name VALUE or --name=VALUE, a short one -n VALUE. A row begins with kind, names and target, which every option has;
+ * other fields are given by name. Thread: the main thread.
  */
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H
@@ -37,11 +37,11 @@ typedef struct option {
     option_kind kind;
     const char *names; /* "-n, --predict" */
     void *target;      /* of the kind's type */
-    const char *value; /* what the value is called in --help; flags have none */
+    const char *value; /* the value's name in --help; flags have none */
     double low, high;
     const char *const *choices; /* NULL-terminated */
     bool *given;                /* set when the option occurs; may be NULL */
-    const char *help;           /* what it does and why its default is what it is; a heading's text */
+    const char *help;           /* what the option does, its default and why; a heading's text */
 } option;
 
 typedef struct command_line {
@@ -52,19 +52,19 @@ typedef struct command_line {
     const option *options; /* ends with a row without help */
 } command_line;
 
-enum { EXIT_FAILED = 1, EXIT_USAGE = 2 }; /* a signal's: interrupt_exit_code */
+enum { EXIT_FAILED = 1, EXIT_USAGE = 2 }; /* after a signal: interrupt_exit_code */
 enum { PARSED_HELP = -1, PARSED_WRONG = -2 };
 
 /*
- * Fills the targets and puts what is left into positional (room for max). Returns their number;
- * PARSED_WRONG after an error was printed to stderr; PARSED_HELP after --help was printed to stdout.
+ * Fills the targets and puts the remaining arguments into positional (room for max). Returns their number;
+ * PARSED_WRONG: an error was printed to stderr; PARSED_HELP: --help was printed to stdout.
  */
 int options_parse(const command_line *cl, int argc, char **argv, const char **positional, int max);
 
 /* Prints a row as --help does; value may be NULL. */
 void options_explain(const char *name, const char *value, const char *help);
 
-/* "sereno run: message" to stderr and EXIT_USAGE. */
+/* Prints "sereno run: message" to stderr and returns EXIT_USAGE. */
 int usage_error(const command_line *cl, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -1,4 +1,4 @@
-/* Options about how tokens are chosen, as rows for a command's table. */
+/* Options about sampling, as rows for a command's table. */
 #ifndef CLI_SAMPLER_OPTIONS_H
 #define CLI_SAMPLER_OPTIONS_H
 

@@ -1,4 +1,4 @@
-/* What several commands need: diagnostics, progress, the model's place, UTF-8 input, JSON output. */
+/* What several commands need: diagnostics, progress, the model's path, JSON output. Thread: the main thread. */
 #ifndef CLI_SUPPORT_H
 #define CLI_SUPPORT_H
 
@@ -37,7 +37,7 @@ typedef struct common_options {
      .help = "context in tokens; default 4096 or the model's, the smaller"}
 /* clang-format on */
 
-/* Where diagnostics go. */
+/* Prints warnings, notes and errors. */
 typedef struct diagnostics {
     FILE *to; /* stderr or the log file */
     bool verbose;
@@ -50,12 +50,12 @@ void diagnostics_close(diagnostics *d);
 void warn(const diagnostics *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Only with -v. */
 void note(const diagnostics *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Prints an error and returns the exit code for it. */
+/* Prints an error and returns its exit code. */
 int fail(const diagnostics *d, const sereno_error *err);
-/* The same of a command that did not get the memory for its own state, which is before there are diagnostics. */
+/* The same for a command without memory for its own state, before diagnostics_open. */
 int fail_no_memory(const char *command);
 
-/* A progress bar on stderr, drawn only on a terminal and only once the work takes longer than an eye blink. */
+/* A progress bar on stderr, drawn only on a terminal, and only once the work has taken a moment. */
 typedef struct progress_bar {
     const char *label;
     bool enabled;
@@ -68,21 +68,21 @@ void progress_update(progress_bar *p, uint64_t done, uint64_t total);
 /* Removes the bar. */
 void progress_end(progress_bar *p);
 
-/* Path of the model to use: the option, else the default one's. SERENO_ERR_INVALID: as sereno_default_model_path. */
+/* The path of the model to use: the option's, else the default. Errors of sereno_default_model_path. */
 int model_path(const char *option, char *out, size_t size, sereno_error *err);
 /* The same: 0, or EXIT_USAGE after an error was printed. */
 int model_check(const command_line *cl, const char *option, char *out, size_t size);
-/* What to do about an error of opening the model: where the default one is missing, how to get it. */
+/* If opening failed because the default model is missing: prints how to get it. */
 void model_advise(const diagnostics *d, const char *option, const sereno_error *err);
-/* fail, and that advice. */
+/* fail, and model_advise. */
 int fail_model(const diagnostics *d, const char *option, const sereno_error *err);
 
-/* Prints and releases a document, in order of insertion. Does not return if there is none: an error is printed. */
+/* Prints and releases a document, in order of insertion. NULL: prints an error and ends the process. */
 void print_json(json_t *document);
 
-/* At the end of a command: what standard output did not take (a full disk) is an error. Returns the exit code. */
+/* At the end of a command: prints an error if standard output failed, as on a full disk. Returns the exit code. */
 int finish_output(const diagnostics *d, int code);
-/* Says why (an errno) and returns the exit code. */
+/* Prints an error of standard output (reason: errno) and returns the exit code. */
 int fail_output(const diagnostics *d, int reason);
 
 #endif

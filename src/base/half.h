@@ -1,4 +1,5 @@
-/* Conversions of 16-bit floats, exact or rounded to nearest even (IEEE 754 binary16; bfloat16). */
+/* Conversions of 16-bit floats (IEEE 754 binary16; bfloat16): to float exactly, from float rounded to nearest even.
+ * Thread: any. */
 #ifndef BASE_HALF_H
 #define BASE_HALF_H
 
@@ -19,7 +20,7 @@ static inline uint32_t bits_of_float(float f) {
     return bits;
 }
 
-/* Without a branch, so that loops over it become vectors: the exponent is moved by a multiplication. */
+/* A multiplication moves the exponent, without a branch, so that compilers vectorise loops over it. */
 static inline float half_to_float(uint16_t h) {
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, magnitude = h & 0x7FFF;
     uint32_t bits = bits_of_float(float_of_bits(magnitude << 13) * 0x1p112f);

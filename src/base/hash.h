@@ -1,4 +1,4 @@
-/* Hashes for tables. Keys chosen to collide on purpose make a table slow, no more. */
+/* Hashes for tables. Keys chosen to collide can only make a table slow. Thread: any. */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H
 

@@ -1,6 +1,6 @@
 /*
- * Distribution of durations in fixed memory: 64 buckets an octave, so that a quantile is at most
- * 1.6 % above the true one. Nothing is allocated; adding is a few instructions.
+ * Distribution of durations in fixed memory: 64 buckets an octave, so that a quantile is at most 1.6 % above the true
+ * one. Allocates nothing; adding takes a few instructions. Thread: one at a time.
  */
 #ifndef BASE_HISTOGRAM_H
 #define BASE_HISTOGRAM_H

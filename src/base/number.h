@@ -1,7 +1,6 @@
 /*
- * Numbers with a point, as files, options and JSON have them, whatever the locale of the process and of the calling
- * thread is: the functions of the standard library would read and write "0,7" where a host asked for German. Thread:
- * any; nothing changes for others.
+ * Reads and writes numbers with a point, as in files, options and JSON, in any locale. The standard library's functions
+ * would read and write "0,7" in a host with a German locale. Thread: any; other threads see no change.
  */
 #ifndef BASE_NUMBER_H
 #define BASE_NUMBER_H

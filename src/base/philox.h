@@ -1,7 +1,7 @@
 /*
- * Philox 4x32-10, a counter-based generator: 128 bits of noise as a pure function of a 64-bit key
- * and a 128-bit counter. Nothing is carried from one draw to the next, so any draw can be repeated.
- * Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3" (SC 2011).
+ * Philox 4x32-10, a counter-based generator: 128 bits of noise as a pure function of a 64-bit key and a 128-bit
+ * counter. There is no state between draws, so any draw can be repeated. Thread: any. Source: Salmon, Moraes, Dror,
+ * Shaw, "Parallel random numbers: as easy as 1, 2, 3" (SC 2011).
  */
 #ifndef BASE_PHILOX_H
 #define BASE_PHILOX_H
@@ -27,7 +27,7 @@ static inline philox_block philox(uint64_t key, const uint32_t counter[4]) {
     return c;
 }
 
-/* A uniform number in (0, 1), never 0 or 1: the middle of one of 2^23 equal cells, which a float holds exactly. */
+/* A uniform number in (0, 1), never 0 or 1: the middle of one of 2^23 equal cells, exact as a float. */
 static inline float philox_unit(uint32_t word) {
     return ((float)(word >> 9) + 0.5f) * 0x1p-23f;
 }

@@ -1,4 +1,5 @@
-/* A small sequential generator (splitmix64) for test data and random models; sampling uses philox.h. */
+/* A small sequential generator (splitmix64) for test data, benches and random models. Sampling uses philox.h. Thread:
+ * one at a time. */
 #ifndef BASE_RNG_H
 #define BASE_RNG_H
 

@@ -1,6 +1,6 @@
 /*
- * Exact quantiles of a few samples, by the nearest rank: the smallest sample that at least `quantile` of
- * them do not exceed. So every quantile is a sample, and the 95th percentile of 25 is the 24th.
+ * Exact quantiles of a few samples, by the nearest rank: the smallest sample x with at least a share `quantile` of the
+ * samples <= x. So every quantile is a sample, and the 95th percentile of 25 is the 24th. Thread: any.
  */
 #ifndef BASE_SAMPLES_H
 #define BASE_SAMPLES_H

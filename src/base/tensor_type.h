@@ -1,5 +1,5 @@
 /*
- * How tensors are stored in GGUF files: numbers in blocks of a fixed size along a row.
+ * The types of tensors in GGUF files: numbers in blocks of a fixed size along a row. Thread: any.
  * Source of numbers and sizes: the GGUF specification and ggml's block definitions.
  */
 #ifndef BASE_TENSOR_TYPE_H
@@ -61,7 +61,7 @@ typedef struct tensor_type_info {
     uint32_t block_bytes;
 } tensor_type_info;
 
-/* NULL for a number that no known version of the format uses. Static storage. */
+/* The type of a number in a file; NULL: no known version of the format has it. Static storage. */
 const tensor_type_info *tensor_type_find(uint32_t number);
 
 /* Bytes of a row of n_columns weights; n_columns must be a multiple of the type's block. */

@@ -1,4 +1,4 @@
-/* UTF-8 as the Unicode standard defines it: no overlong forms, no surrogates, nothing above U+10FFFF. */
+/* UTF-8 as the Unicode standard defines it: no overlong forms, no surrogates, nothing above U+10FFFF. Thread: any. */
 #ifndef BASE_UTF8_H
 #define BASE_UTF8_H
 
@@ -17,7 +17,7 @@ typedef enum utf8_kind {
 
 typedef struct utf8_char {
     utf8_kind kind;
-    int length;         /* bytes: of the character; of the whole rest when partial; 1 when invalid */
+    int length;         /* bytes: of the character; of the whole rest if partial; 1 if invalid */
     uint32_t codepoint; /* when valid */
 } utf8_char;
 
@@ -28,15 +28,15 @@ utf8_char utf8_decode(const char *data, size_t size);
 int utf8_encode(uint32_t codepoint, char out[UTF8_MAX_BYTES]);
 
 /*
- * Makes terminated text safe to show on one line of a terminal: control characters and bytes that are
- * no characters (also those of one that is cut at the end) become '?'. In place.
+ * Makes terminated text safe to show on one line of a terminal, in place: control characters, bytes that are not UTF-8,
+ * and the bytes of a character that is cut at the end become '?'.
  */
 void utf8_make_printable(char *text);
 
-/* Length of the longest prefix that is whole valid characters: equals size when all of it is valid. */
+/* Length of the longest prefix of whole valid characters; equals size if all is valid. */
 size_t utf8_valid_prefix(const char *data, size_t size);
 
-/* SERENO_ERR_INVALID where not all of it is, with `what` it is and the offset of the first byte that is not. */
+/* SERENO_ERR_INVALID: not all of the text is valid; names `what` and the offset of the first invalid byte. */
 int utf8_check(const char *what, const char *text, size_t size, sereno_error *err);
 
 #endif

@@ -1,4 +1,5 @@
-/* Numbers in as few bytes as they need: seven bits a byte, the lowest first, the eighth bit set while more follow. */
+/* Numbers of variable length: seven bits in each byte, the lowest first, the eighth bit set if more bytes follow.
+ * Thread: any. */
 #ifndef BASE_VARINT_H
 #define BASE_VARINT_H
 
@@ -18,7 +19,7 @@ static inline size_t varint_put(uint8_t *to, uint64_t value) {
     return n;
 }
 
-/* Takes one from *at, which goes on behind it. False: it does not end before `end`, or does not fit into 64 bits. */
+/* Reads a number at *at and moves *at past it. False: it does not end before `end`, or does not fit into 64 bits. */
 static inline bool varint_take(const uint8_t **at, const uint8_t *end, uint64_t *value) {
     *value = 0;
     for (int shift = 0; *at < end && shift < 64; shift += 7) {
@@ -30,7 +31,7 @@ static inline bool varint_take(const uint8_t **at, const uint8_t *end, uint64_t 
     return false;
 }
 
-/* Differences, which go both ways, as small numbers: 0, -1, 1, -2 are 0, 1, 2, 3. Modulo 2^64. */
+/* Maps signed differences to small numbers: 0, -1, 1, -2 to 0, 1, 2, 3. Modulo 2^64. */
 static inline uint64_t zigzag(uint64_t difference) {
     return difference << 1 ^ (0 - (difference >> 63));
 }

@@ -1,10 +1,9 @@
 /*
- * What the memory and the instruction set give at most: the figures that others are compared with.
+ * The limits of memory and instruction set, with which other benches compare their figures.
  *
- * The read rate is that of the fastest loop by its median over the repetitions: what is compared with it is a
- * median too, and on a shared machine both have the neighbours' traffic in them. Latency and the rate of
- * byte products are the best of the repetitions.
- * Thread: one; it becomes the owner of the teams that are opened.
+ * The read rate is the median over the repetitions of the fastest loop. It is a median because the figures compared
+ * with it are, and on a shared machine both contain the neighbours' traffic. Latency and the rate of byte products are
+ * the best of the repetitions. Thread: one, which becomes the owner of the teams that are opened.
  */
 #ifndef BENCH_MEMORY_H
 #define BENCH_MEMORY_H
@@ -14,7 +13,7 @@
 #include "region.h"
 #include "team.h"
 
-/* Ways to read a buffer once. */
+/* A way to read a buffer once, as in kernels.read. */
 typedef struct read_loop {
     const char *name;
     int streams;
@@ -26,27 +25,28 @@ extern const read_loop read_loops[READ_LOOPS];
 
 enum { READ_SAMPLES = 64 };
 
-/* Gigabytes (1e9) a second of each loop. All zero is a good start. */
+/* Gigabytes (1e9) a second of each loop. Begin with all zero. */
 typedef struct read_rates {
-    double sample[READ_LOOPS][READ_SAMPLES]; /* the latest of them */
+    double sample[READ_LOOPS][READ_SAMPLES]; /* of the latest rounds */
     int64_t n;                               /* rounds so far */
-    double gbs[READ_LOOPS];                  /* medians, once settled */
-    int best;                                /* the fastest loop by that */
+    double gbs[READ_LOOPS];                  /* medians, after memory_settle */
+    int best;                                /* the loop of the largest median */
 } read_rates;
 
-/* A buffer in huge pages, every page of it written. bytes > 0, a multiple of a MiB. Close with region_close. */
+/* Allocates a buffer in huge pages and writes every page. bytes > 0, a multiple of a MiB. The caller closes it with
+ * region_close. SERENO_ERR_NO_MEMORY. */
 int memory_buffer_open(region *buffer, size_t bytes, sereno_error *err);
 
 /* Reads the buffer once with each loop and the whole team. */
 void memory_read_once(team *team, const kernels *k, const region *buffer, read_rates *rates);
-/* Works out medians and the best loop from the rounds so far. */
+/* Computes medians and the best loop from the latest rounds. */
 void memory_settle(read_rates *rates);
 
 typedef struct memory_options {
-    int n_threads;       /* all numbers of threads from 1 to this are measured; 1 .. TEAM_MAX */
-    size_t buffer_bytes; /* far more than the last-level cache holds; a multiple of a MiB */
+    int n_threads;       /* 1 .. TEAM_MAX: measures 1, 2, ... up to so many threads */
+    size_t buffer_bytes; /* much more than the last-level cache; a multiple of a MiB */
     int repeats;         /* at least 1 */
-    const char *isa;     /* kernels by name, NULL: the best this machine runs */
+    const char *isa;     /* kernels by name; NULL: the best that this machine runs */
     bench_watch watch;
 } memory_options;
 
@@ -54,7 +54,7 @@ typedef struct memory_result {
     const char *isa;
     int n;                      /* n_threads */
     read_rates reads[TEAM_MAX]; /* of 1 .. n threads together */
-    double latency_ns;          /* of a load that depends on the one before, anywhere in the buffer */
+    double latency_ns;          /* of a dependent load from a random place of the buffer */
     double dot_gmacs;           /* of one thread */
 } memory_result;
 

@@ -1,16 +1,16 @@
 /*
- * Times of whole passes of a model, against what reading its weights and multiplying with them would take
- * at the least.
+ * Times of whole passes of a model, compared with a limit: the least time for reading its weights and multiplying with
+ * them.
  *
- * A sample is a VERIFY pass of a chain of tokens that all want logits, after a context of fixed random
- * tokens; it is not kept. Batches take turns within each repeat, so that a change of the machine's mood
- * meets all of them.
+ * A sample is a VERIFY pass of a chain of tokens that all want logits, after a context of fixed random tokens; it is
+ * not committed. Batches take turns within each repeat, so that a change of the machine's speed affects all of them.
  *
- * The limit counts products only (no attention, no norms, no quantising): the greater of weight bytes at the
- * best rate of a read loop with the engine's own threads, and multiply-adds at the kernels' own rate at
- * batch 32 on cached data times the threads. Both are measured in each repeat, between the passes; of the read
- * rate the median counts, as of the passes, of the kernels the best.
- * A model that fits into a cache may be faster than its limit, which is one of memory.
+ * The limit counts products only (no attention, no norms, no quantising). It is the greater of two times: the weights'
+ * bytes at the best rate of a read loop on the engine's own threads; and the multiply-adds at the kernels' own rate, at
+ * batch 32 on cached data, times the threads. Each repeat measures both between the passes. The read rate is a median,
+ * as are the passes' times; the kernels' rate is the best. A model that fits into a cache may be faster than its limit,
+ * which is one of memory.
+ *
  * Thread: one, which becomes the engine's owner and takes its scheduling class for good.
  */
 #ifndef BENCH_PASSES_H
@@ -23,8 +23,8 @@ enum { PASSES_BATCHES_MAX = 32, PASSES_KINDS = SERENO_SUBGRAPH_HEAD + 1 };
 
 typedef struct passes_options {
     const sereno_model *model;
-    sereno_engine_options engine; /* sereno_engine_defaults and what the caller wants; context and sequences are set */
-    int32_t context;              /* tokens kept before the passes, at least 0 */
+    sereno_engine_options engine;        /* the caller's; the bench sets context and sequences */
+    int32_t context;                     /* tokens committed before the passes, at least 0 */
     int32_t batches[PASSES_BATCHES_MAX]; /* 1 .. SERENO_VERIFY_BATCH_MAX */
     int n_batches;
     int repeats;         /* samples of each batch, at least 1 */
@@ -34,7 +34,7 @@ typedef struct passes_options {
     bench_watch watch;
 } passes_options;
 
-/* Samples in the order in which they were taken; quantiles by the nearest rank (samples.h). */
+/* Samples in the order of measuring; quantiles by the nearest rank (samples.h). */
 typedef struct pass_times {
     double *ms;
     int n;
@@ -44,15 +44,15 @@ typedef struct pass_times {
 typedef struct passes_row {
     int32_t batch;
     pass_times times;
-    double ratio; /* of the median to that of batch 1; 0 when that was not measured */
+    double ratio; /* of the median to batch 1's; 0: batch 1 was not measured */
     double weights_gbs;
     double limit_ms, share_of_limit; /* limit_ms / median */
     /* The subgraph of the plan whose 95th percentile is largest. */
     double subgraph_us_p95_max;
     sereno_subgraph_kind subgraph_kind;
     int32_t subgraph, n_subgraphs;
-    double time_share[PASSES_KINDS]; /* by kind, of the time of all samples */
-    double other_share;              /* what is left, which passed between subgraphs */
+    double time_share[PASSES_KINDS]; /* by kind of subgraph, of the time of all samples */
+    double other_share;              /* the rest: time between subgraphs */
 } passes_row;
 
 typedef struct passes_result {
@@ -68,8 +68,8 @@ typedef struct passes_result {
 } passes_result;
 
 /*
- * Free the result in every case. SERENO_ERR_INVALID: the context does not fit the model. SERENO_ERR_ABANDONED:
- * cancelled. Others as sereno_engine_open.
+ * The caller frees the result in every case. SERENO_ERR_INVALID: the context does not fit the model.
+ * SERENO_ERR_ABANDONED: cancelled. Else errors of sereno_engine_open.
  */
 int bench_passes(const passes_options *options, passes_result *out, sereno_error *err);
 void passes_result_free(passes_result *result);

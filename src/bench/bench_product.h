@@ -1,8 +1,7 @@
 /*
- * The rate of one kernel: walks over a packed matrix, or over copies of it that follow one another in
- * memory, with a team, round and round. Small data stays in the cache; enough copies come from memory.
- * Only the product is timed: inputs are made ready before.
- * Thread: the team's owner.
+ * The rate of one kernel: a team walks again and again over a packed matrix, or over copies of it that follow one
+ * another in memory. A small matrix stays in the cache; enough copies do not. Only the product is timed, not the
+ * preparation of its inputs. Thread: the team's owner.
  */
 #ifndef BENCH_PRODUCT_H
 #define BENCH_PRODUCT_H
@@ -14,7 +13,7 @@
 
 enum { PRODUCT_BATCH_MAX = 32, PRODUCT_CACHED_BYTES = 256 << 10, PRODUCT_FORMS_MAX = 2 };
 
-/* Forms in which a format takes its activations, as bits of one (32: floats as they are); returns how many. */
+/* The forms of activations that a format takes, as bits of an activation (32: floats); returns how many. */
 int product_forms(pack_format format, int bits[PRODUCT_FORMS_MAX]);
 
 typedef struct product_bench {
@@ -22,29 +21,29 @@ typedef struct product_bench {
     team *team;
     packed_matrix matrix; /* the first copy; its data is borrowed */
     int32_t n_copies;
-    int form;            /* which of product_forms */
+    int form;            /* index into product_forms */
     activations x;       /* random inputs of PRODUCT_BATCH_MAX tokens, in `storage` */
     float *out;          /* [member][token][row], in `storage` */
     int64_t out_of_each; /* floats of a member */
     region storage;
-    int64_t next; /* tile where the next walk begins, of all copies */
+    int64_t next; /* tile, counted over all copies, at which the next walk begins */
 } product_bench;
 
 typedef struct product_rate {
     double gmacs, gbs; /* 1e9 multiply-adds, 1e9 bytes of packed weights a second */
 } product_rate;
 
-/* On failure (SERENO_ERR_NO_MEMORY): close it. */
+/* SERENO_ERR_NO_MEMORY; then, too, the caller calls product_close. */
 int product_open(product_bench *p, const kernels *k, team *team, const packed_matrix *matrix, int32_t n_copies,
                  int form, sereno_error *err);
 void product_close(product_bench *p);
 
-/* As many of the first rows of a matrix as fit into a small part of the second-level cache. */
+/* The first rows of a matrix, as many as fit into PRODUCT_CACHED_BYTES: a small part of the second-level cache. */
 packed_matrix product_cached_part(const packed_matrix *matrix);
 
 /*
- * The best of `repeats` walks of at least sample_ns each, with the first `batch` (up to the maximum) tokens. Ends
- * early, with what there is, when it is cancelled.
+ * The best rate of `repeats` walks of at least sample_ns each, with the first `batch` (1 .. PRODUCT_BATCH_MAX) tokens.
+ * When cancelled, returns early with the best so far.
  */
 product_rate product_measure(product_bench *p, int32_t batch, uint64_t sample_ns, int repeats, const bench_watch *w);
 

@@ -1,6 +1,6 @@
 /*
- * Who governs the answers of a check: nobody, a real governor that is fed signals by chance, or chance itself, whose
- * decisions are whatever they are. All is drawn from the seed. Thread: one at a time.
+ * The governor of a check's answers: none, a real governor with random signals, or random decisions. All is drawn from
+ * the seed. Thread: one at a time.
  */
 #ifndef BENCH_CHECK_GOVERNOR_H
 #define BENCH_CHECK_GOVERNOR_H
@@ -16,13 +16,13 @@ typedef struct check_governor {
     sereno_governor *governor;
     uint64_t now_ns;
     bool contended;
-    uint64_t changed; /* decisions other than those that nobody would take */
+    uint64_t changed; /* decisions that held back: abandon, sleep, no drafts, or batch_min > 1 */
 } check_governor;
 
 int check_governor_open(check_governor *g, check_governor_kind kind, uint64_t seed, sereno_error *err);
 void check_governor_close(check_governor *g);
 
-/* For a request; borrows g. */
+/* The hook for a request; borrows g. */
 sereno_governor_hook check_governor_of(check_governor *g);
 
 /* "nobody", "a governor", "chance". Static. */

@@ -1,6 +1,6 @@
 /*
- * What a trial of `check exactness` is: engines, settings, prompts and disturbance, all drawn from (seed, number).
- * Thread: the trial's.
+ * A trial of `check exactness`: engine, settings, prompts and disturbance, all drawn from (seed, number). Thread: the
+ * engines' owner.
  */
 #ifndef BENCH_CHECK_TRIAL_H
 #define BENCH_CHECK_TRIAL_H
@@ -12,10 +12,10 @@
 
 enum { CHECK_STOPS_MAX = 3, CHECK_STOP_SIZE = 8 };
 
-/* Once in so many passes; 0: never. */
+/* Disturbance. */
 typedef struct check_mischief {
-    uint32_t abandon_draft_of, abandon_other_of, sleep_of;
-    uint32_t draft_ns, other_ns; /* what a boundary takes by the generator's clock, on average */
+    uint32_t abandon_draft_of, abandon_other_of, sleep_of; /* once in so many passes; 0: never */
+    uint32_t draft_ns, other_ns;                           /* mean time between boundaries by the generator's clock */
 } check_mischief;
 
 /* One request of a trial. */
@@ -31,7 +31,7 @@ typedef struct check_answer {
     uint32_t cancel_after; /* boundaries */
 } check_answer;
 
-/* What a trial is. The answers are drawn one by one, since each may follow from the one before. */
+/* A trial. Its answers are drawn one by one, because each may continue the one before. */
 typedef struct check_trial {
     uint64_t number;
     rng r;
@@ -46,22 +46,23 @@ typedef struct check_trial {
     generator *generator;
     check_counts *counts;
     check_answer answer;
-    char difference[256]; /* empty: there is none so far */
+    char difference[256]; /* empty: none so far */
 } check_trial;
 
-/* A trial without an answer; generator and counts are the caller's to add. */
+/* Draws a trial without answers; the caller sets generator and counts. */
 check_trial check_trial_draw(const check_options *o, uint64_t number);
 
-/* Draws the prompt of the first answer, or of any that owes nothing to those before. SERENO_ERR_NO_MEMORY. */
+/* Draws a prompt that does not continue an earlier answer. SERENO_ERR_NO_MEMORY. */
 int check_trial_new_prompt(const check_options *o, check_trial *t, sereno_error *err);
 
-/* Draws a prompt after an answer: it goes on, turns off somewhere, or is a new one. SERENO_ERR_NO_MEMORY. */
+/* Draws a prompt after an answer, `given`: continues it, continues a beginning of it, or is new. SERENO_ERR_NO_MEMORY.
+ */
 int check_trial_next_prompt(const check_options *o, check_trial *t, const sereno_tokens *given, sereno_error *err);
 
-/* Draws the rest of an answer whose prompt is drawn: without stop strings. */
+/* After the prompt: draws the rest of the answer but its stop strings. */
 void check_trial_settings(const check_options *o, check_trial *t);
 
-/* Draws stop strings: pieces of an answer, so that they do come up when it is asked for again. */
+/* Draws stop strings from an answer's text, so that they occur when the same prompt is answered again. */
 void check_trial_stops(rng *r, const sereno_text *text, check_answer *a);
 
 #endif

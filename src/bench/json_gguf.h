@@ -1,4 +1,4 @@
-/* What a GGUF file holds, as JSON. Each is the caller's; NULL: no memory. Thread: any. */
+/* Keys and tensors of a GGUF file as JSON. The caller owns each value; NULL: no memory. Thread: any. */
 #ifndef BENCH_JSON_GGUF_H
 #define BENCH_JSON_GGUF_H
 
@@ -6,7 +6,7 @@
 
 #include "gguf.h"
 
-/* Keys with type and value; of an array only the first `shown` elements, but how many there are. */
+/* Keys with type and value; of an array its length and the first `shown` elements. */
 json_t *json_gguf_keys(const gguf *g, uint64_t shown);
 
 /* Tensors with type, shape, offset and bytes. */

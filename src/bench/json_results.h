@@ -1,5 +1,4 @@
-/* Results of benches and checks as JSON, as far as they are more than a number. Each is the caller's; NULL: no memory.
- */
+/* Compound results of benches and checks as JSON. The caller owns each; NULL: no memory. Thread: any. */
 #ifndef BENCH_JSON_RESULTS_H
 #define BENCH_JSON_RESULTS_H
 
@@ -20,10 +19,10 @@ json_t *json_memory_threads(const memory_result *result);
 
 json_t *json_check_counts(const check_counts *counts);
 
-/* What was never reacted to is "inf". */
+/* A quantile among missed onsets is "inf". */
 json_t *json_reaction_times(const reaction_times *times);
 
-/* What was not measured, or of what there is no sample, is null. */
+/* Values that were not measured or have no sample are null. */
 json_t *json_baselines(const sereno_calibration_summary *summary);
 json_t *json_sense_windows(const sense_result *result);
 json_t *json_sense_signals(const sense_result *result);

@@ -1,10 +1,10 @@
 /*
  * The compute kernels of one instruction set: a table of functions.
  *
- * Contract 1 (docs/ARCHITECTURE.md): what a kernel computes for a token is a pure function of that
- * token's inputs. Every sum runs in an order that depends on the sizes alone; grouping tokens, or
- * splitting rows and heads over threads, changes no bit. Two instruction sets may differ in rounding.
- * Thread: kernels keep no state; distinct outputs may be computed on distinct threads.
+ * Contract 1 (docs/ARCHITECTURE.md): a kernel's result for a token is a pure function of that token's inputs. Every sum
+ * runs in an order that depends on the sizes alone. Grouping tokens, or splitting rows and heads over threads, changes
+ * no bit. Two instruction sets may differ in rounding. Thread: any; kernels keep no state, and several threads may
+ * compute different outputs at once.
  */
 #ifndef COMPUTE_KERNELS_H
 #define COMPUTE_KERNELS_H
@@ -19,18 +19,18 @@
 #include "sereno/error.h"
 
 /*
- * Inputs of a product, one vector of `columns` per token. value is always there; the rest is filled
- * by `quantise` for formats that need it: integers q with a scale per block of 32 columns, q = value /
- * scale rounded to nearest even. A block with an infinity or NaN has the scale NaN and all q 0, so that
- * every product with it is NaN. Blocks past the columns, up to a whole pair, have the scale and all q 0.
+ * Inputs of a product, one vector of `columns` for each token. The caller fills in `value`; for formats with integer
+ * activations `quantise` fills in the rest: integers q and a scale for each block of 32 columns, with q = value /
+ * scale, rounded to nearest even. In a block with an infinity or NaN the scale is NaN and all q are 0, so that every
+ * product with it is NaN. In blocks past the columns, up to a whole pair, the scale and all q are 0.
  *
  * planes | q                                        | scale of a block
  * -------|------------------------------------------|-----------------------------------------
  * 1      | 8 bits: high                             | largest magnitude / ACTIVATION_MAX_8
  * 2      | 16 bits: 256 * high + low, signed bytes  | largest magnitude / ACTIVATION_MAX_16
  *
- * The machine multiplies bytes, so 16 bits cost twice the multiplications. What that buys, and which is
- * used when: docs/ARCHITECTURE.md, "Numbers".
+ * The machine multiplies bytes, so 16 bits take twice the multiplications. src/engine/README.md, "Width of
+ * activations", says what they gain and which models use them.
  */
 #define ACTIVATION_MAX_8  127
 #define ACTIVATION_MAX_16 32512  /* 127 * 256: the high plane stays within a signed byte */
@@ -55,8 +55,8 @@ static inline int64_t activation_slots(int32_t columns, int32_t n_tokens) {
 }
 
 /*
- * The slot of a token's block: group after group of tokens (the last may be smaller), in a group block after block,
- * in a block token after token, so that a kernel walks the integers of a group as one stream.
+ * The slot of a token's block. Slots are ordered by group of tokens (the last group may be smaller), within a group by
+ * block, and within a block by token, so that a kernel reads the integers of a group as one stream.
  */
 static inline int64_t activation_slot(const activations *x, int32_t token, int32_t block) {
     int32_t first = token - token % ACTIVATION_GROUP, left = x->n_tokens - first;
@@ -73,7 +73,7 @@ static inline bool block_scale(const activations *x, uint32_t largest_bits, floa
     return finite;
 }
 
-/* What a block's sums are needed as; sums of each 16 columns. */
+/* Stores a block's sums in the forms that products need. first, second: sums of q over each 16 columns. */
 static inline void block_sums(const activations *x, int64_t slot, int32_t first, int32_t second) {
     x->scaled_sum[slot] = x->scale[slot] * (float)(first + second);
     x->less8[slot] = -8 * (first + second);
@@ -81,7 +81,7 @@ static inline void block_sums(const activations *x, int64_t slot, int32_t first,
     x->less128[2 * slot + 1] = -128 * second;
 }
 
-/* Clears the block after a token's last, if that is the first of a pair. */
+/* Clears the block after a token's last block, if the last is the first of its pair. */
 static inline void clear_odd_block(const activations *x, int32_t token) {
     int32_t b = x->columns / PACK_BLOCK;
     if (b % 2 == 0) return;
@@ -92,26 +92,26 @@ static inline void clear_odd_block(const activations *x, int32_t token) {
     block_sums(x, slot, 0, 0);
 }
 
-/* The tokens a query attends to. */
+/* The positions that a query attends to. */
 typedef struct attend_path {
     int32_t n;            /* positions 0 .. n - 1 */
-    int32_t n_contiguous; /* the first so many lie in the slot of the same number */
+    int32_t n_contiguous; /* so many leading positions lie in the slot of their number */
     const int32_t *tail;  /* slots of positions n_contiguous .. n - 1: ascending, none below its position */
 } attend_path;
 
 enum { ATTEND_QUERIES_MAX = 16, ATTEND_LANES = 16, ATTEND_HEAD_DIM_MAX = 256 };
 
 /*
- * Attention of several queries (of tokens of one sequence, and of the heads that share keys) over their
- * paths. What a query gets does not depend on those beside it: a score sums over dimensions in order, the
- * softmax over positions with lane = position mod 16, the values in order of positions.
+ * Attention of several queries over their paths. The queries are of tokens of one sequence and of heads that share
+ * keys. A query's result does not depend on the other queries: a score sums over dimensions in order, the softmax over
+ * positions with lane = position mod 16, the values in order of positions.
  */
 typedef struct attend_args {
     int32_t head_dim; /* even, at most ATTEND_HEAD_DIM_MAX */
     int32_t n_queries;
     float scale;                            /* of the dot products */
-    const uint16_t *keys;                   /* halves, [slot / 16][head_dim][16] */
-    const uint16_t *values;                 /* halves, [slot][head_dim] */
+    const uint16_t *keys;                   /* half floats, [slot / 16][head_dim][16] */
+    const uint16_t *values;                 /* half floats, [slot][head_dim] */
     const float *query[ATTEND_QUERIES_MAX]; /* head_dim each */
     float *out[ATTEND_QUERIES_MAX];         /* head_dim each */
     attend_path path[ATTEND_QUERIES_MAX];
@@ -124,7 +124,7 @@ static inline int64_t key_at(int32_t slot, int32_t d, int32_t head_dim) {
     return ((int64_t)(slot / ATTEND_LANES) * head_dim + d) * ATTEND_LANES + slot % ATTEND_LANES;
 }
 
-/* Slots that the scores of these queries are taken from: all below the result. */
+/* The slots of all paths are below the result. */
 static inline int32_t attend_slots(const attend_args *a) {
     int32_t slots = 0;
     for (int32_t i = 0; i < a->n_queries; i++) {
@@ -144,7 +144,7 @@ static inline int32_t attend_shared(const attend_args *a) {
     return shared;
 }
 
-/* Puts a query's scores, which are in order of slots, into order of positions. */
+/* Reorders a query's scores from the order of slots to that of positions. */
 static inline void order_scores(const attend_path *p, float *scores) {
     for (int32_t k = p->n_contiguous; k < p->n; k++) {
         scores[k] = scores[p->tail[k - p->n_contiguous]];
@@ -155,7 +155,7 @@ static inline int32_t attend_slot(const attend_path *p, int32_t position) {
     return position < p->n_contiguous ? position : p->tail[position - p->n_contiguous];
 }
 
-/* What one thread does a microsecond, roughly and on the low side; plans are cut by it where nothing was measured. */
+/* What one thread does in a microsecond, roughly and on the low side. Without a timing, plans are cut by it. */
 typedef struct kernel_rates {
     uint32_t bytes;          /* weights streamed */
     uint32_t quantised_macs; /* products with integer activations */
@@ -167,7 +167,7 @@ typedef struct kernels {
     const char *name;
     kernel_rates rates;
 
-    /* Fills the integers of one token from its value. columns is a multiple of 32. */
+    /* Fills in the integers, scales and sums of one token from `value`. columns is a multiple of 32. */
     void (*quantise)(const activations *x, int32_t token);
 
     /* out[token * stride + row] for the rows of one tile; rows past the matrix are not written. */
@@ -182,28 +182,28 @@ typedef struct kernels {
     /* Rounds to nearest even. */
     void (*to_half)(const float *in, uint16_t *out, int32_t n);
 
-    /* What the machine gives at most, for benches to compare with. */
+    /* The machine's limits, for benches. */
 
     /*
-     * Sums memory, a cache line at a time, and returns the sum so that no load may be left out. `streams` (1, 2 or 4)
-     * equal parts are read side by side, with software prefetch prefetch_bytes ahead in each (0: none). bytes is a
+     * Reads memory, a cache line at a time, and returns a sum of it so that the compiler keeps every load. It reads
+     * `streams` (1, 2 or 4) equal parts side by side and prefetches prefetch_bytes ahead in each (0: not). bytes is a
      * multiple of READ_STEP_BYTES * streams.
      */
     uint64_t (*read)(const uint8_t *data, size_t bytes, int streams, size_t prefetch_bytes);
 
-    /* `rounds` rounds of the instruction set's byte products, out of registers; returns how many multiply-adds. */
+    /* `rounds` rounds of the instruction set's byte products, from registers; returns the number of multiply-adds. */
     uint64_t (*dot_peak)(uint64_t rounds);
 } kernels;
 
 enum { READ_STEP_BYTES = 256 };
 
 /*
- * Kernels by name ("portable", "avx512"), or the best this machine runs for NULL.
- * SERENO_ERR_INVALID lists the names; SERENO_ERR_UNSUPPORTED: this machine lacks it.
+ * The kernels of this name ("portable", "avx512"); NULL: the best that this machine runs. SERENO_ERR_INVALID lists the
+ * names; SERENO_ERR_UNSUPPORTED: this machine lacks the instruction set.
  */
 int kernels_find(const char *name, const kernels **out, sereno_error *err);
 
-/* The table as an array of those this machine runs, best first; returns how many (at most max). */
+/* All kernels that this machine runs, best first; returns how many (at most max). */
 int kernels_available(const kernels **out, int max);
 
 #endif

@@ -1,13 +1,13 @@
 /*
- * The small operations between products, in plain C: each works on one token and depends on nothing
- * else, in a fixed order (contract 1).
+ * The small operations between products, in plain C. Each computes one token from that token alone, in a fixed order
+ * (contract 1). Thread: any.
  */
 #ifndef COMPUTE_OPS_H
 #define COMPUTE_OPS_H
 
 #include <stdint.h>
 
-/* out = x / sqrt(mean(x^2) + epsilon) * weight, n values; none is a number where the squares overflow. */
+/* out = x / sqrt(mean(x^2) + epsilon) * weight, n values; all NaN if the sum of squares overflows. */
 void op_rms_norm(const float *x, const float *weight, float epsilon, int32_t n, float *out);
 
 /* Cosines and sines of a position: cos_sin[2i], cos_sin[2i + 1] for pair i of n_dims / 2. */

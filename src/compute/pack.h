@@ -1,7 +1,6 @@
 /*
- * Packed weights: a matrix cut into tiles of 16 rows, rows interleaved so that one vector register
- * holds the same columns of all 16, and scales beside the weights they scale. A pass over a matrix
- * is one forward stream.
+ * Packed weights: a matrix in tiles of 16 rows. The rows of a tile are interleaved, so that one vector register holds
+ * the same columns of all 16, and scales lie beside their weights. A pass reads a matrix as one forward stream.
  *
  * format | made from  | a pair of blocks (64 columns) of a tile; floats: a column             | kept
  * -------|------------|---------------------------------------------------------------------|-----
@@ -13,9 +12,9 @@
  * Q8     | Q8_0       | 2 x 512 B int8, 2 x 16 half scales                                  | exact
  * Q8S    | Q6_K       | 2 x 512 B int8, 2 x 2 x 16 float scales (16 columns each)           | exact
  *
- * Weights are kept exactly: the scale of a Q6_K block times its 8-bit sub-scale needs 19 bits and fits
- * a float. What rounds is the activations: products with Q4, Q4M, Q8 and Q8S take them as integers
- * with a float scale per 32 columns (kernels.h).
+ * Weights are kept exactly: the scale of a Q6_K block times its 8-bit sub-scale needs 19 bits and fits a float. Only
+ * activations are rounded: products with Q4, Q4M, Q8 and Q8S take them as integers with a float scale for each 32
+ * columns (kernels.h).
  *
  * Blocks of 32 columns come in pairs so that every vector begins on a cache line. Nibble vector v (0..3)
  * of a block holds at byte 4 * row + j the column 4v + j in its low half and 16 + 4v + j in its high half.
@@ -33,7 +32,7 @@
 
 enum { PACK_TILE_ROWS = 16, PACK_BLOCK = 32, PACK_SUB_BLOCK = 16, PACK_PAIR = 64 };
 
-/* Bytes of a pair of blocks of a tile, and where in it block 0's scales and minima begin. */
+/* Bytes of a tile's pair of blocks, and the offsets in it of block 0's scales and minima. */
 enum {
     PACK_NIBBLES = 256, /* of a block */
     PACK_Q4_SCALES = 512,
@@ -66,8 +65,8 @@ typedef struct packed_matrix {
     int32_t rows, columns;
     int32_t n_tiles;        /* of 16 rows, the last perhaps partly empty */
     size_t tile_bytes;      /* distance from tile to tile, a multiple of 64 */
-    int32_t prefetch_bytes; /* how far ahead of its reading a kernel asks for data, if it does; 0: not ahead */
-    uint8_t *data;          /* n_tiles * tile_bytes, 64-byte aligned; owned by whoever allocated it */
+    int32_t prefetch_bytes; /* distance at which a kernel prefetches data, if it does; 0: it does not */
+    uint8_t *data;          /* n_tiles * tile_bytes, 64-byte aligned; borrowed */
 } packed_matrix;
 
 /* Rows of the matrix that a tile holds: 16, or fewer in the last. */
@@ -91,10 +90,10 @@ bool pack_is_quantised(pack_format format);
 packed_matrix pack_describe(tensor_type type, int32_t rows, int32_t columns);
 size_t pack_bytes(const packed_matrix *m);
 
-/* Fills one tile from its rows as they stand in the file. Tiles may be packed on any thread. */
+/* Packs one tile from its rows as they are in the file. Thread: any, several tiles at once. */
 void pack_tile(const packed_matrix *m, tensor_type type, const uint8_t *rows, int32_t tile);
 
-/* Row of a matrix as floats: bit for bit what tensor_row_read makes of it in the file. Thread: any. */
+/* A row as floats: bit for bit the result of tensor_row_read on the file's row. Thread: any. */
 void pack_read_row(const packed_matrix *m, int32_t row, float *out);
 
 #endif

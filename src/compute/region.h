@@ -1,4 +1,4 @@
-/* Memory for weights, caches and activations: zeroed and aligned for vectors. */
+/* Memory for weights, caches and activations: zeroed and aligned for vectors. Thread: any. */
 #ifndef COMPUTE_REGION_H
 #define COMPUTE_REGION_H
 
@@ -11,7 +11,8 @@ typedef struct region {
     size_t size;
 } region;
 
-/* False when the system refuses; *m is then empty. size > 0. REGION_FULL will be filled, REGION_SPARSE perhaps not. */
+/* size > 0. REGION_FULL: the caller will fill all of it; REGION_SPARSE: perhaps only parts. False: the system refuses,
+ * and *m is empty. */
 typedef enum region_use { REGION_FULL, REGION_SPARSE } region_use;
 bool region_open(region *m, size_t size, region_use use);
 void region_close(region *m);

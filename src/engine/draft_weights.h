@@ -1,6 +1,6 @@
 /*
- * The weights of a self-draft: those of its target, matrix by matrix as another type. Norms and the embedding stay the
- * target's.
+ * The weights of a self-draft: each matrix of the target converted to another type. Norms and the embedding are the
+ * target's own.
  *
  * kind   | a matrix becomes                                          | stays the target's
  * -------|-----------------------------------------------------------|----------------------------
@@ -16,9 +16,10 @@
 #include "weights.h"
 
 /*
- * Makes them with the whole team out of the target's, `of`, which must stay open. progress as in the
- * options, of bytes packed; not called where nothing is. SERENO_ERR_UNSUPPORTED names a weight that the type cannot
- * hold. On failure: weights_close.
+ * Makes them from the target's weights, `of`, with the whole team. w borrows from `of`, which must stay open longer.
+ * progress: of bytes packed, as in the options; not called where nothing is converted. On failure, too, the caller
+ * calls weights_close. SERENO_ERR_UNSUPPORTED names a weight that the type cannot hold; SERENO_ERR_ABANDONED: progress
+ * returned false; SERENO_ERR_NO_MEMORY. Thread: the owner.
  */
 int draft_weights_open(weights *w, const weights *of, const sereno_model *model, sereno_self_draft kind,
                        const sereno_progress *progress, team *team, sereno_error *err);

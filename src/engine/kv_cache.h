@@ -1,12 +1,14 @@
 /*
- * KV cache: keys and values as halves, in planes of one sequence, layer and key head each. Values lie as
- * rows, [slot][head_dim]; keys in tiles of 16 slots, [slot / 16][head_dim][16], so that a vector holds one
- * dimension of 16 keys (kernels.h). A sequence has a slot for every position, and SLACK slots beyond for
- * tokens that are computed but not committed. Committed tokens lie in the slot of their position.
+ * KV cache: keys and values as half floats, in one plane for each sequence, layer and key head. Values lie in rows,
+ * [slot][head_dim]; keys in tiles of 16 slots, [slot / 16][head_dim][16], so that a vector holds one dimension of 16
+ * keys (kernels.h). A sequence has a slot for each position, and KV_SLACK more for tokens that are computed but not
+ * committed. A committed token lies in the slot of its position.
  *
- * A view shares the planes of another cache and has lengths of its own: what its sequences hold beyond the other's
- * lies in slots after those that the other keeps. Whoever is about to write there claims them, and all others fall
- * back to what the owner of the planes keeps.
+ * A view, the cache of a self-draft, shares the planes of the target's cache and has lengths of its own. Its sequences
+ * may be longer: the additional tokens lie in slots after the target's committed ones. Target and views claim these
+ * slots before they write there. After a claim, all views but the claiming one fall back to the target's length.
+ *
+ * Thread: the owner's. Callers check ranges: a bad index is a broken invariant, not an error.
  */
 #ifndef ENGINE_KV_CACHE_H
 #define ENGINE_KV_CACHE_H
@@ -22,37 +24,38 @@ enum { KV_SLACK = SERENO_PREFILL_BATCH_MAX };
 typedef struct kv_cache {
     int32_t n_layers, n_heads, head_dim, n_slots, n_sequences;
     int32_t *length;     /* committed tokens of each sequence; read them through kv_length */
-    uint64_t *changes;   /* by sequence: how often its slots were claimed; of a view: as of its length */
-    struct kv_cache *of; /* of a view: whose planes these are; NULL: own */
-    region storage;      /* borrowed by a view */
+    uint64_t *changes;   /* by sequence: claims so far; in a view: claims when its length was last valid */
+    struct kv_cache *of; /* in a view: the cache that owns the planes; NULL: not a view */
+    region storage;      /* a view borrows it */
 } kv_cache;
 
+/* SERENO_ERR_NO_MEMORY; then, too, the caller calls kv_close. */
 int kv_open(kv_cache *kv, const sereno_model_info *model, int32_t n_ctx, int32_t n_sequences, sereno_error *err);
-/* A view that holds what `of` does, which must stay open and where it is. On failure: close it. */
+/* Opens a view with the lengths of `of`, which must stay open longer and not be moved. Failure as of kv_open. */
 int kv_open_view(kv_cache *kv, kv_cache *of, sereno_error *err);
 void kv_close(kv_cache *kv);
 
 /* Committed tokens of a sequence. */
 int32_t kv_length(const kv_cache *kv, int32_t sequence);
 
-/* Falls back to the other cache's length if its slots were claimed since: returns whether that was so. */
+/* If the view's slots were claimed since its last call, falls back to the length of `of` and returns true. */
 bool kv_follow(kv_cache *kv, int32_t sequence);
 
-/* To be called before slots after the committed ones are written, by a view that follows. */
+/* Claims the slots after the committed ones, before they are written. A view calls kv_follow first. */
 void kv_claim(kv_cache *kv, int32_t sequence);
 
-/* Keeps so many tokens. All views of this cache fall back to that. */
+/* Sets the number of committed tokens. All views of this cache fall back to it. */
 void kv_set_length(kv_cache *kv, int32_t sequence, int32_t length);
 
-/* The planes. */
+/* The planes of keys and of values. */
 uint16_t *kv_keys(const kv_cache *kv, int32_t sequence, int32_t layer, int32_t head);
 uint16_t *kv_values(const kv_cache *kv, int32_t sequence, int32_t layer, int32_t head);
 
-/* Copies the keys and values of a slot to another slot of the same sequence, in all layers. */
+/* Copies a slot's keys and values to another slot of the same sequence, in all layers. */
 void kv_copy_slot(kv_cache *kv, int32_t sequence, int32_t from, int32_t to);
 
-/* Commits n tokens more, copied from the same slots of another sequence, which must have committed them. Not for a
- * view; all views fall back to what is then committed. */
+/* Copies n tokens from the same slots of another sequence, where they are committed, and commits them. Not for a view.
+ * All views fall back to the new length. */
 void kv_append(kv_cache *kv, int32_t to, int32_t from, int32_t n);
 
 #endif

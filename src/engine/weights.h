@@ -26,25 +26,26 @@ typedef struct layer_weights {
 } layer_weights;
 
 typedef struct weights {
-    region packed;     /* all own matrices, one after the other, an own embedding last */
-    size_t pass_bytes; /* of all matrices that a pass multiplies with, own or not */
-    float *norms;      /* NULL: borrowed */
+    region packed;     /* the matrices that it owns, one after the other, the embedding last */
+    size_t pass_bytes; /* of all matrices that a pass multiplies with, owned or borrowed */
+    float *norms;      /* owned; NULL: they are the target's */
     layer_weights *layers;
     packed_matrix head;
     const float *output_norm;
-    packed_matrix embedding; /* rows are looked up in it; where the file ties the two, it is the head */
+    packed_matrix embedding; /* for looking up rows; the head's data where the file ties the two */
 } weights;
 
-/* The tensor that a matrix is made of. */
+/* The model's tensor of a matrix. */
 const gguf_tensor *weights_source(const sereno_model *model, int32_t layer, weight_matrix matrix);
 
 /*
- * Reads the model's file and packs with the whole team. progress as in the options. Nothing of the file is needed
- * afterwards. On failure: close it.
+ * Reads the model's file and packs its matrices with the whole team. The file is not needed afterwards. On failure,
+ * too, the caller calls weights_close. SERENO_ERR_IO; SERENO_ERR_ABANDONED: the options' progress returned false;
+ * SERENO_ERR_NO_MEMORY. Thread: the owner.
  */
 int weights_open(weights *w, const sereno_model *model, const sereno_engine_options *options, team *team,
                  sereno_error *err);
-/* Of those of a model or of a self-draft (draft_weights.h). */
+/* Also for those of a self-draft (draft_weights.h). */
 void weights_close(weights *w);
 
 #endif

@@ -1,11 +1,11 @@
-/* The texts of profiles/ *.ini, compiled in; the table is made by cmake/profiles.cmake. Thread: any. */
+/* The texts of profiles/ *.ini, compiled in; cmake/profiles.cmake makes the table. Thread: any. */
 #ifndef FOREGROUND_SHIPPED_PROFILES_H
 #define FOREGROUND_SHIPPED_PROFILES_H
 
 #include <stddef.h>
 
 typedef struct shipped_profile {
-    const char *name, *text; /* of the file, without .ini; `size` bytes and a 0 */
+    const char *name, *text; /* the file's name without .ini; its text, `size` bytes and a 0 */
     size_t size;
 } shipped_profile;
 

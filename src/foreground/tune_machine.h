@@ -1,4 +1,4 @@
-/* Tuning by frames that are made on this machine. Thread: one. */
+/* Tuning with frames drawn on this machine. Thread: one. */
 #ifndef FOREGROUND_TUNE_MACHINE_H
 #define FOREGROUND_TUNE_MACHINE_H
 
@@ -6,13 +6,12 @@
 
 #include "tune.h"
 
-/* tune_profile whose runs make frames here: `run` is not looked at. SERENO_ERR_ABANDONED: *stop became true; those of
- * scene_open. */
+/* As tune_profile, with runs on this machine; options->run is ignored. SERENO_ERR_ABANDONED: *stop became true; else
+ * errors of tune_profile and scene_open. */
 int tune_on_machine(profile *p, const tune_options *options, const atomic_bool *stop, tune_result *out,
                     sereno_error *err);
 
-/* Saves a tuned profile with a comment of when, on what and how well it was tuned: elsewhere it says nothing. As
- * profile_save_tuned. */
+/* As profile_save_tuned, with a comment that says when, on which machine and how well the profile was tuned. */
 int tune_save(const profile *p, const tune_result *result, char *path, size_t path_size, sereno_error *err);
 
 #endif

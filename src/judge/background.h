@@ -1,12 +1,12 @@
 /*
- * The background of a co-running bench: processes in sessions of their own, one for each way to be scheduled, which
- * open an engine once and then run whatever strategy they are told, and do nothing in between.
+ * The background of a co-running bench: processes in sessions of their own, one for each way to be scheduled. A process
+ * opens its engine once, then waits for orders and runs the strategy that each order names.
  *
- * A process whose session cannot be lowered, where that is asked for and makes a difference, does not open: what it ran
- * would not be what its name says.
+ * A strategy may ask for its session to be lowered. If the system refuses that where it makes a difference, the process
+ * does not open, because its runs would not be what the strategy's name says.
  *
- * Whatever becomes of such a process (it crashes, hangs, or says nonsense) is an error of the run under way; the next
- * run starts it anew. Thread: one, of a process without other threads.
+ * If a process crashes, hangs or writes nonsense, the run under way ends with an error, and the next run starts the
+ * process anew. Thread: one, of a process without other threads.
  */
 #ifndef JUDGE_BACKGROUND_H
 #define JUDGE_BACKGROUND_H
@@ -15,12 +15,12 @@
 #include "corun_strategy.h"
 #include "process.h"
 
-/* How the parts are opened, in the background's own process; what is borrowed lives as long as that. */
+/* Opens the parts, in the background's own process; everything borrowed lives as long as that process. */
 typedef struct background_wiring {
-    /* Opens the engine, scheduled as strategy `first` says, and the drafts of all strategies that it serves. Files that
-     * were open before, as of a model, are closed in this process. */
+    /* Opens the engine, scheduled as strategy `first` says, and the drafts of all strategies that this process serves.
+     * Files that the parent had open, such as a model's, are closed here. */
     int (*open)(void *ctx, int first, sereno_error *err);
-    /* A session for a run of a strategy, on the caller, which is closed at its end. After open. */
+    /* After open: opens a session, owned by the calling thread, for a run of a strategy; it is closed after the run. */
     int (*begin)(void *ctx, int strategy, sereno_session **out, sereno_error *err);
     void *ctx;
     const synthetic_acceptance *synthetic; /* NULL: real acceptance */
@@ -32,34 +32,35 @@ typedef struct background_wiring {
 
 typedef struct background {
     const background_wiring *wiring;
-    const corun_strategy *strategies; /* that it may be told to run */
-    int first;                        /* of these, the one that stands for its class, or its peer */
+    const corun_strategy *strategies; /* those that orders may name */
+    int first;                        /* index of the strategy whose scheduling class, or peer, this process has */
     process process;
     int orders_fd, answers_fd;
-    bool ready; /* it has opened what it needs */
+    bool ready; /* the process has opened its parts */
 } background;
 
-/* A run to be made. */
+/* A run to make. */
 typedef struct background_order {
     int strategy;
     corun_window window;
 } background_order;
 
-/* Whether strategies of two kinds can be run by one process. */
+/* Whether one process can run both strategies. */
 bool background_serves(const corun_strategy *a, const corun_strategy *b);
 
-/* Starts the process for strategies like `first`, which must have a load. On failure it is closed. */
+/* Starts the process for strategies like `first`, which must have a load. On failure *b is closed. SERENO_ERR_SYSTEM.
+ */
 int background_start(background *b, const background_wiring *wiring, const corun_strategy *strategies, int first,
                      sereno_error *err);
 
-/* Reads what it says, when answers_fd is readable: that it is ready, or a run's result. *answered: a run's. The error
- * of a run or of opening is returned as it was there; SERENO_ERR_SYSTEM: it has ended, and how. */
+/* When answers_fd is readable: reads that the process is ready, or a run's result (*answered). Returns the run's or
+ * opening's error as it was in the process; SERENO_ERR_SYSTEM: the process has ended, and how. */
 int background_read(background *b, bool *answered, corun_background *out, sereno_error *err);
 
-/* Tells it to run. SERENO_ERR_SYSTEM: it has ended. */
+/* Orders a run. SERENO_ERR_SYSTEM: the process has ended. */
 int background_run(background *b, const background_order *order, sereno_error *err);
 
-/* Ends the process; fine if there is none. */
+/* Ends the process, if there is one. */
 void background_close(background *b);
 
 #endif

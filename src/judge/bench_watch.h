@@ -1,4 +1,4 @@
-/* How whoever started a bench follows it and ends it early. All zero: nobody does. */
+/* By this the caller of a bench follows its progress and cancels it. All zero: neither. */
 #ifndef JUDGE_BENCH_WATCH_H
 #define JUDGE_BENCH_WATCH_H
 
@@ -9,8 +9,8 @@
 #include "sereno/cancel.h"
 
 typedef struct bench_watch {
-    sereno_cancel *cancel; /* once requested the bench fails with SERENO_ERR_ABANDONED; NULL: never */
-    /* Measurements made so far, and in all; on the bench's thread, never while something is timed. */
+    sereno_cancel *cancel; /* once requested, the bench fails with SERENO_ERR_ABANDONED; NULL: never */
+    /* Called with measurements made so far and in all, on the bench's thread, never during a timed section. */
     void (*progress)(void *ctx, uint64_t done, uint64_t total);
     void *ctx;
 } bench_watch;

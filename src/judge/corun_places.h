@@ -1,4 +1,4 @@
-/* Where foreground and LLM of a co-running bench run. Thread: any. */
+/* The cores of foreground and LLM in a co-running bench. Thread: any. */
 #ifndef JUDGE_CORUN_PLACES_H
 #define JUDGE_CORUN_PLACES_H
 
@@ -14,9 +14,9 @@ typedef struct corun_places {
 } corun_places;
 
 /*
- * Chooses what was not asked for (n_cpus and n_threads 0, foreground_cpu -1), of the cores that this process may use.
- * Split: the foreground on one core, the last one, and one thread of the LLM on the first of the others. Shared: both
- * anywhere, with a thread a core. SERENO_ERR_INVALID: split placement with cores that are not there, or not apart.
+ * Fills in what the caller left open (n_cpus and n_threads 0, foreground_cpu -1) from the allowed cores. Split: the
+ * foreground gets the last core, and the LLM one thread on the first of the others. Shared: both run anywhere, and the
+ * LLM has a thread for each core. SERENO_ERR_INVALID: split placement on cores that do not exist or overlap.
  */
 int corun_places_choose(corun_places *p, corun_placement placement, const int *allowed, int n_allowed,
                         sereno_error *err);

@@ -1,6 +1,6 @@
 /*
- * What one run of a strategy beside a foreground gave, and lists of them: the raw material from which cells and ratios
- * are computed, and which is kept in a log so that a bench can be resumed. Thread: one at a time.
+ * The result of one run of a strategy beside a foreground, and lists of results. Cells and ratios are computed from
+ * them, and a log keeps them so that a bench can be resumed. Thread: one at a time.
  */
 #ifndef JUDGE_CORUN_RUN_H
 #define JUDGE_CORUN_RUN_H
@@ -13,9 +13,9 @@
 #include "sereno/request.h"
 #include "sereno/speculation.h"
 
-/* What a governor did; sums. */
+/* Sums of a governor's decisions and times. */
 typedef struct corun_governed {
-    bool there; /* false: there was none */
+    bool there; /* false: no governor */
     int64_t preemptions, sleeps, holds, batch_changes;
     int64_t hold_ns, sleep_ns;
     uint64_t mode_ns[SERENO_MODES];
@@ -25,52 +25,52 @@ enum { CORUN_STRATEGY_MAX = 256, CORUN_FOREGROUND_MAX = 128, CORUN_ERROR_MAX = S
 
 /* A frame that started within the measured window. */
 typedef struct corun_frame {
-    uint32_t at_ms; /* of its vsync, from the beginning of the window */
+    uint32_t at_ms; /* its vsync, from the beginning of the window */
     float ms;       /* from its vsync to its end */
     bool janky;
 } corun_frame;
 
-/* What the background did within the window; `there` false: nothing to tell (native, spin). */
+/* The background within the window. */
 typedef struct corun_background {
-    bool there;
-    int64_t tokens, requests;             /* tokens given out; requests that ended */
+    bool there;                           /* false: native and spin, which have none */
+    int64_t tokens, requests;             /* tokens handed out; requests that ended */
     sereno_quantiles ttft_ms, itl_ms;     /* 0 where there were none */
-    bool has_engine;                      /* it was ours: what follows is known. A peer's is not */
-    sereno_speculation_stats speculation; /* sums of the requests; tried_at and accepted_at are not kept in the log */
+    bool has_engine;                      /* our engine: the fields below are known. Of a peer they are not */
+    sereno_speculation_stats speculation; /* sums of the requests; the log has no tried_at and accepted_at */
     corun_governed governed;
     double weight_bytes;             /* weights read, target and draft */
     double cpu_s;                    /* CPU time of the process */
-    double longest_uninterrupted_ms; /* longest time between two boundaries, at which alone it can yield */
+    double longest_uninterrupted_ms; /* longest time between two boundaries; only there the engine can yield */
 } corun_background;
 
 typedef struct corun_run {
     char strategy[CORUN_STRATEGY_MAX], foreground[CORUN_FOREGROUND_MAX];
     int32_t repeat;      /* from 0 */
-    int64_t batch;       /* number of the call of the bench that made it: runs of one batch and repeat took turns */
+    int64_t batch;       /* number of the bench's call that made it: runs of the same batch and repeat took turns */
     double seconds;      /* the window */
     corun_frame *frames; /* n_frames; owned */
     int32_t n_frames;
     int64_t dropped;
-    double fg_latency_ns; /* median over its frames; 0: it has none */
+    double fg_latency_ns; /* median over frames of a dependent load; 0: the frames have none */
     corun_background background;
-    char error[CORUN_ERROR_MAX]; /* why it does not count; empty: it does */
+    char error[CORUN_ERROR_MAX]; /* why the run does not count; empty: it counts */
 } corun_run;
 
 typedef struct corun_runs {
-    corun_run *list; /* owned, and what they own */
+    corun_run *list; /* owned, with what each run owns */
     int n, capacity;
 } corun_runs;
 
-/* Adds what a governor did to a sum; none: nothing. */
+/* Adds to a sum; does nothing if `more` is not there. */
 void corun_governed_add(corun_governed *sum, const corun_governed *more);
 
-/* Appends and takes over what the run owns, in every case. SERENO_ERR_NO_MEMORY. */
+/* Appends a run and takes over what it owns, on failure too. SERENO_ERR_NO_MEMORY. */
 int corun_runs_append(corun_runs *runs, corun_run *run, sereno_error *err);
 /* Frees its frames, not the struct. */
 void corun_run_free(corun_run *run);
 void corun_runs_free(corun_runs *runs);
 
-/* The last run of a repeat, whether it failed or not; NULL: there is none. */
+/* The last run of a repeat, failed or not; NULL: there is none. */
 const corun_run *corun_runs_find(const corun_runs *runs, const char *strategy, const char *foreground, int32_t repeat);
 
 #endif

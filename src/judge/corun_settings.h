@@ -1,4 +1,4 @@
-/* What is asked of the LLM in a co-running bench, and all that runs must have in common to be counted together.
+/* The requests to the LLM in a co-running bench, and the settings that runs must have in common to be counted together.
  * Thread: any. */
 #ifndef JUDGE_CORUN_SETTINGS_H
 #define JUDGE_CORUN_SETTINGS_H
@@ -9,18 +9,18 @@
 #include "sereno/model.h"
 
 typedef enum corun_rhythm {
-    RHYTHM_STEADY,   /* one request after the other, of 256 tokens */
-    RHYTHM_SPORADIC, /* one of 64 tokens, and three seconds of rest */
+    RHYTHM_STEADY,   /* requests of 256 tokens, back to back */
+    RHYTHM_SPORADIC, /* requests of 64 tokens, each with three seconds of rest */
 } corun_rhythm;
 
-/* Requests for these prompts, which are borrowed; `rows` is storage. synthetic: the prompts become short, as what they
- * say does not matter. The sampler is the caller's to set. */
+/* Requests for these prompts, which are borrowed; `rows` is storage. synthetic: cuts the prompts short, as their text
+ * does not matter. The caller sets the sampler. */
 corun_requests corun_requests_of(corun_rhythm rhythm, prompt_list *prompts, bool synthetic,
                                  corun_prompt rows[PROMPTS_MAX]);
 
 /* All borrowed. */
 typedef struct corun_settings {
-    const char *synthetic; /* acceptance, as given; NULL: real text */
+    const char *synthetic; /* acceptance rates, as given; NULL: real text */
     const char *placement, *load, *draft, *activations;
     const char *isa; /* NULL: the best */
     const corun_foregrounds *foregrounds;
@@ -32,7 +32,8 @@ typedef struct corun_settings {
     double seconds, warm_up;
 } corun_settings;
 
-/* As JSON, with this program and processor: what a log keeps, and is compared with. */
+/* The settings as JSON, with this program's version and the processor; a log keeps them and compares them. The
+ * caller's; NULL: no memory. */
 json_t *json_corun_settings(const corun_settings *settings);
 
 /* "real text" or "synthetic". */

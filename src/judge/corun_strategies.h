@@ -9,16 +9,16 @@
 typedef struct corun_strategy_list {
     corun_strategy list[STRATEGIES_LIST_MAX];
     int n;
-    strategy_list engine; /* by the same numbers, what our engine needs of them */
+    strategy_list engine; /* by the same index: their settings for our engine */
 } corun_strategy_list;
 
-/* draft: of strategies that name none; borrowed. SERENO_ERR_INVALID says what is wrong with the text. */
+/* draft: for strategies that name none; borrowed. SERENO_ERR_INVALID says what is wrong with the text. */
 int corun_strategies_parse(const char *text, const char *draft, corun_strategy_list *out, sereno_error *err);
 
-/* The number of a strategy of this name; -1: there is none. */
+/* The index of the strategy of this name; -1: there is none. */
 int corun_strategies_find(const corun_strategy_list *strategies, const char *name);
 
-/* Adds a row a kind to a text for --help. */
+/* Appends a row for each kind to a text for --help, cut at `size`. */
 void corun_kinds_help(char *out, size_t size);
 
 #endif

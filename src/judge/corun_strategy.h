@@ -1,4 +1,4 @@
-/* Strategies of a co-running bench: what runs beside the foreground, and how it holds back. Thread: any. */
+/* Strategies of a co-running bench: the load beside the foreground, and how it holds back. Thread: any. */
 #ifndef JUDGE_CORUN_STRATEGY_H
 #define JUDGE_CORUN_STRATEGY_H
 
@@ -19,10 +19,10 @@ typedef enum corun_load {
 typedef enum corun_without {
     WITHOUT_NOTHING,
     WITHOUT_PREEMPT, /* drafts are never abandoned */
-    WITHOUT_FILL,    /* n-grams fill no free place */
-    WITHOUT_BATCH,   /* batches are the planner's alone */
+    WITHOUT_FILL,    /* the n-gram cache fills no free places */
+    WITHOUT_BATCH,   /* the planner alone chooses batches */
     WITHOUT_SLEEP,   /* neither sleeps nor holds */
-    WITHOUT_PROBE,   /* it senses by its own subgraphs alone */
+    WITHOUT_PROBE,   /* the sensor has only the times of subgraphs */
 } corun_without;
 
 /* A kind of strategy: a row of the registry. */
@@ -31,10 +31,10 @@ typedef struct corun_kind {
     corun_load load;
     bool speculates;
     sereno_sched sched;
-    bool lowers_session; /* its session is lowered where the kernel groups tasks by session */
-    pacing pacing;       /* unless the strategy says otherwise */
+    bool lowers_session; /* lowers its session where the kernel groups tasks by session */
+    pacing pacing;       /* the default for strategies of this kind */
     bool governed;
-    bool hinted;          /* the foreground gives frame hints, and the governor takes them */
+    bool hinted;          /* the foreground gives frame hints to the governor */
     sereno_policy policy; /* of the governor */
     corun_without without;
 } corun_kind;
@@ -44,7 +44,7 @@ extern const corun_kind corun_kinds[];
 
 /* One strategy of a bench. */
 typedef struct corun_strategy {
-    const char *name; /* as it was asked for; unique */
+    const char *name; /* as given; unique */
     const corun_kind *kind;
     pacing pacing;
     const char *url; /* of a peer */
@@ -56,10 +56,11 @@ typedef enum corun_placement {
     PLACEMENT_SHARED, /* both wherever the system puts them */
 } corun_placement;
 
-/* Settings of a kind's governor, with what an ablation takes away. */
+/* Settings of a kind's governor, less what its ablation takes away. */
 sereno_governor_params corun_governor(const corun_kind *kind);
 
-/* The name of the strategy that others are compared with: "plain" in split, "plain-idle" in shared placement. */
+/* The name of the strategy that others are compared with: "plain" in split, "plain-idle" in shared placement. Static.
+ */
 const char *corun_base(corun_placement placement);
 
 #endif

@@ -1,4 +1,4 @@
-/* Statistics that benches of whole generations report. Thread: any. */
+/* Statistics for benches of whole answers. Thread: any. */
 #ifndef JUDGE_PAIRED_H
 #define JUDGE_PAIRED_H
 
@@ -19,8 +19,8 @@ typedef struct paired_ratio {
 paired_ratio paired_ratio_of(const double *a, const double *b, int n);
 
 /*
- * Share of distinct n-grams of `order` (>= 1) among those of a text, above 0 and up to 1; loops make it small. 1 for
- * texts shorter than that; NaN when there was no memory for it.
+ * Share of distinct n-grams of `order` (>= 1) among all of a text, above 0 and up to 1; a text with loops has a small
+ * share. 1 for texts shorter than `order`; NaN: no memory.
  */
 double distinct_ngrams(const int32_t *tokens, int32_t n, int32_t order);
 

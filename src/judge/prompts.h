@@ -1,4 +1,5 @@
-/* Prompts of a bench, wrapped as chats where the model has a template. Thread: the main one, which a signal finds. */
+/* Prompts of a bench, wrapped as chats where the model has a template. Thread: the main one, so that a signal ends a
+ * read from standard input. */
 #ifndef JUDGE_PROMPTS_H
 #define JUDGE_PROMPTS_H
 
@@ -10,8 +11,8 @@
 enum { PROMPTS_MAX = 256, PROMPT_NAME_MAX = 256 };
 
 typedef struct prompt {
-    char name[PROMPT_NAME_MAX]; /* of its file, up to the first dot */
-    sereno_text text;           /* as in the file, less its last newline; ends with a 0 behind its size */
+    char name[PROMPT_NAME_MAX]; /* the file's, up to the first dot */
+    sereno_text text;           /* the file's, less its last newline; a 0 follows */
     sereno_tokens tokens;
 } prompt;
 
@@ -20,12 +21,13 @@ typedef struct prompt_list {
     int n;
 } prompt_list;
 
-/* Appends a prompt's tokens, with the system message of the model's own template and the beginning of the answer. raw:
- * no template. */
+/* Appends a prompt's tokens, with the template's own system message and the beginning of the answer. raw: no template.
+ * Errors of the tokenizer. */
 int prompt_tokens(const sereno_model *model, bool raw, const char *text, size_t size, sereno_tokens *out,
                   sereno_error *err);
 
-/* Reads a file, or all *.txt of a folder, at least one. raw: no template. On failure: free it. */
+/* Reads a file, or all *.txt of a folder, at least one. raw: no template. On failure, too, the caller calls
+ * prompts_free. SERENO_ERR_IO, SERENO_ERR_INVALID; errors of prompt_tokens. */
 int prompts_read(const char *path, bool raw, const sereno_model *model, prompt_list *out, sereno_error *err);
 void prompts_free(prompt_list *prompts);
 

@@ -1,6 +1,6 @@
 /*
- * Server-sent events: bytes in as they come, the data of each event out. No I/O and no clock. Source: WHATWG, HTML,
- * "Parsing an event stream" and "Interpreting an event stream"; event names, ids and retry times are ignored.
+ * A parser of server-sent events: bytes in, in any pieces; the data of each event out. No I/O and no clock. It ignores
+ * event names, ids and retry times. Source: WHATWG, HTML, "Parsing an event stream" and "Interpreting an event stream".
  * Thread: one at a time.
  */
 #ifndef JUDGE_SSE_H
@@ -12,24 +12,25 @@
 #include "sereno/text.h"
 
 typedef struct sse_parser {
-    size_t limit_bytes; /* as many may come before an event ends, comments included; memory is bounded by it too */
-    /* An event's data, its lines joined by a newline, terminated; borrowed. Another result than 0 ends sse_feed. */
+    size_t limit_bytes; /* of an event, with comments before it; bounds the parser's memory, too */
+    /* Called with an event's data, its lines joined by newlines, terminated; borrowed. A result other than 0 ends
+     * sse_feed. */
     int (*on_event)(void *ctx, const char *data, size_t size, sereno_error *err);
     void *ctx;
-    /* What follows is its own; zero at the beginning. */
+    /* The parser's own; zero at the beginning. */
     sereno_text line, data;
-    size_t pending_bytes; /* since an event ended */
+    size_t pending_bytes; /* since the last event ended */
     bool has_data, after_cr, begun;
 } sse_parser;
 
 /*
- * Parses more of the stream; how it is cut into calls makes no difference. An event that the stream's end cuts off is
- * never told. SERENO_ERR_FORMAT: more than limit_bytes without an event; SERENO_ERR_NO_MEMORY; what on_event returned.
- * After a failure nothing more may be fed.
+ * Parses more of the stream; any cut into calls gives the same events. An event that the stream's end cuts off is not
+ * handed out. SERENO_ERR_FORMAT: more than limit_bytes without an event; SERENO_ERR_NO_MEMORY; what on_event returned.
+ * After a failure only sse_reset may be called.
  */
 int sse_feed(sse_parser *p, const char *bytes, size_t size, sereno_error *err);
 
-/* Frees what it holds; another stream can begin. */
+/* Frees the parser's memory; another stream may begin. */
 void sse_reset(sse_parser *p);
 
 #endif

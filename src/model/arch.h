@@ -1,7 +1,6 @@
 /*
- * What distinguishes one architecture from another: a row of a table. (So far they all rotate neighbouring
- * dimensions 2i and 2i + 1 of a head.) Everything else (shapes,
- * counts) comes from the file.
+ * Architectures, each a row of a table: its tensors and their shapes in terms of the model's sizes. The sizes come from
+ * the file. All rows so far rotate neighbouring dimensions 2i and 2i + 1 of a head (RoPE). Thread: any.
  */
 #ifndef MODEL_ARCH_H
 #define MODEL_ARCH_H
@@ -25,7 +24,7 @@ typedef enum layer_tensor {
 
 typedef enum global_tensor { GLOBAL_TOKEN_EMBD, GLOBAL_OUTPUT_NORM, GLOBAL_OUTPUT, GLOBAL_TENSORS } global_tensor;
 
-/* A size that a tensor's shape is given in. */
+/* The sizes that shapes are made of. */
 typedef enum arch_dim { DIM_ONE, DIM_EMBD, DIM_Q, DIM_KV, DIM_FF, DIM_VOCAB, DIMS } arch_dim;
 
 typedef struct arch_tensor {

@@ -1,4 +1,4 @@
-/* Byte-level BPE: bytes become tokens, which are merged pair by pair. Thread: one at a time for each bpe_work. */
+/* Byte-level BPE: turns bytes into tokens and merges them pair by pair. Thread: one at a time for each bpe_work. */
 #ifndef MODEL_BPE_H
 #define MODEL_BPE_H
 
@@ -14,8 +14,8 @@ typedef struct bpe_work {
 } bpe_work;
 
 /*
- * Appends the tokens of one piece (size > 0) by applying merges in order of rank, then from the left.
- * Every byte must have a token.
+ * Appends the tokens of one piece (size > 0), with merges applied in order of rank, then from the left. Every byte must
+ * have a token. SERENO_ERR_NO_MEMORY.
  */
 int bpe_encode(const vocabulary *v, bpe_work *work, const char *piece, size_t size, sereno_tokens *out,
                sereno_error *err);

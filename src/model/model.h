@@ -1,4 +1,4 @@
-/* Inside of a model: its tensors by role. Read sereno/model.h first. */
+/* The inside of a model: its tensors by role. Read sereno/model.h first. Thread: any; immutable once open. */
 #ifndef MODEL_MODEL_H
 #define MODEL_MODEL_H
 
@@ -18,7 +18,7 @@ struct sereno_model {
     sereno_tokenizer *tokenizer;
     char *chat_template; /* NULL: none */
     size_t chat_template_size;
-    const gguf_tensor *tensor[GLOBAL_TENSORS]; /* output is token_embd's where the file ties them */
+    const gguf_tensor *tensor[GLOBAL_TENSORS]; /* the output's is token_embd's where the file ties the two */
     model_layer *layers;                       /* info.n_layers */
 };
 

@@ -1,16 +1,16 @@
 /*
- * How GPT-2 vocabularies write bytes as characters: bytes that are printable in Latin-1 stand for themselves,
- * the others for U+0100, U+0101, ... in order. Thread: any.
+ * How GPT-2 vocabularies write bytes as characters. A byte that is printable in Latin-1 is written as that character;
+ * the others are written, in order, as U+0100, U+0101, ... Thread: any.
  */
 #ifndef MODEL_SPELLING_H
 #define MODEL_SPELLING_H
 
 #include <stdint.h>
 
-/* Character that a byte is written as. */
+/* The character that a byte is written as. */
 uint32_t spelling_of_byte(uint8_t byte);
 
-/* Byte that a character stands for, or -1. */
+/* The byte that a character stands for, or -1. */
 int spelling_byte(uint32_t codepoint);
 
 #endif

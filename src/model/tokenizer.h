@@ -1,4 +1,4 @@
-/* Inside of a tokenizer: a vocabulary, and what cuts text before it. Read sereno/tokenizer.h first. */
+/* The inside of a tokenizer: a vocabulary and a pre-tokenizer. Read sereno/tokenizer.h first. */
 #ifndef MODEL_TOKENIZER_H
 #define MODEL_TOKENIZER_H
 

@@ -1,5 +1,5 @@
 /*
- * A model's tokens: their bytes, kinds and roles, which pairs of them merge, and how they are found. Read
+ * A model's tokens: their bytes, kinds and roles, tables to find them, and the pairs that BPE merges. Read
  * sereno/tokenizer.h first. Immutable once open. Thread: any.
  */
 #ifndef MODEL_VOCABULARY_H
@@ -32,10 +32,10 @@ typedef struct vocabulary {
     size_t merges_mask;
     special_token *special; /* control and user-defined tokens, longest first */
     size_t n_special;
-    uint8_t special_first[256]; /* whether a special token begins with this byte */
-    int32_t byte_token[256];    /* -1: the vocabulary lacks it */
+    uint8_t special_first[256]; /* by byte: whether a special token begins with it */
+    int32_t byte_token[256];    /* by byte: its token; -1: none */
     int32_t bos, eos;           /* -1: none */
-    bool add_bos, add_eos;      /* false where there is none */
+    bool add_bos, add_eos;      /* false without bos or eos */
 } vocabulary;
 
 /* Reads the keys tokenizer.ggml.*. *out does not keep pointers into g. On failure *out is NULL. */
@@ -49,10 +49,10 @@ const char *vocabulary_bytes(const vocabulary *v, int32_t id, size_t *size);
 /* As sereno_token_find. */
 int32_t vocabulary_find(const vocabulary *v, const char *bytes, size_t size);
 
-/* NULL when the pair never merges. */
+/* NULL: BPE never merges the pair. */
 const merge *vocabulary_find_merge(const vocabulary *v, int32_t left, int32_t right);
 
-/* The longest special token at the beginning of text (size > 0), or NULL; control tokens only if `control`. */
+/* The longest special token at the beginning of text (size > 0), or NULL. control: control tokens count, too. */
 const special_token *vocabulary_match_special(const vocabulary *v, const char *text, size_t size, bool control);
 
 #endif

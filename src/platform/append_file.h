@@ -1,6 +1,6 @@
 /*
- * A file of records that grows at its end, one whole record after another, each of which has reached the disk before
- * the next begins. Thread: one at a time.
+ * A file of records that grows at its end. Each record has reached the disk before the next one is written.
+ * Thread: one at a time.
  */
 #ifndef PLATFORM_APPEND_FILE_H
 #define PLATFORM_APPEND_FILE_H
@@ -12,19 +12,19 @@
 #include "sereno/error.h"
 
 typedef struct append_file {
-    FILE *file; /* to read what is there from its beginning; not to write */
+    FILE *file; /* for reading the records from the beginning; not for writing */
     char *path;
-    int64_t end; /* of the records; its owner sets it before the first one is written */
+    int64_t end; /* byte after the last record; the caller sets it before the first write */
 } append_file;
 
 /*
- * Opens it, or creates it empty, and locks it: one process at a time has it. SERENO_ERR_IO: it cannot be opened or
- * written, is no regular file (a folder, a device), or another process has it. On failure *out is NULL.
+ * Opens the file, or creates it empty, and locks it against other processes. SERENO_ERR_IO: it cannot be opened or
+ * written, is not a regular file (a folder, a device), or another process has it open. On failure *out is NULL.
  */
 int append_file_open(const char *path, append_file **out, sereno_error *err);
 
-/* Cuts off what lies behind `end`, writes a record there and moves `end` behind it once it has reached the disk. On
- * failure (SERENO_ERR_IO) `end` stays, and what was written of the record is cut off again. */
+/* Cuts the file off at `end`, writes a record there, and moves `end` behind it once it has reached the disk.
+ * SERENO_ERR_IO: `end` stays, and a part of the record that was written is cut off again. */
 int append_file_write(append_file *f, const char *record, size_t size, sereno_error *err);
 
 /* Frees and nulls; NULL is fine. */

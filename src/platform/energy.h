@@ -1,6 +1,6 @@
 /*
- * Energy of the processor packages (RAPL, by the kernel's powercap files; Intel and AMD). Absent in most virtual
- * machines, and to users that may not read the counters (since Linux 5.10 only root may).
+ * Energy of the processor packages, from the kernel's powercap files (RAPL; Intel and AMD). Most virtual machines do
+ * not have them, and since Linux 5.10 only root may read them.
  *
  * Source: the kernel's Documentation/power/powercap/powercap.rst; files /sys/class/powercap/intel-rapl:N with name,
  * energy_uj and max_energy_range_uj. Thread: one a meter.
@@ -17,25 +17,25 @@
 typedef struct energy_meter energy_meter;
 
 /*
- * All packages that there are; other zones (a package's cores, the platform) would count twice what theirs do. folder:
- * where the files are, NULL: /sys/class/powercap. SERENO_ERR_UNSUPPORTED: there are none, or they cannot be read, and
+ * Opens the counters of all packages. Other zones (a package's cores, the platform) would count the same energy twice.
+ * folder: of the files; NULL: /sys/class/powercap. SERENO_ERR_UNSUPPORTED: there are none, or they cannot be read, and
  * why. On failure *out is NULL.
  */
 int energy_open(const char *folder, energy_meter **out, sereno_error *err);
 void energy_close(energy_meter **meter);
 
 /*
- * Energy in microjoules since it was opened. Some microseconds a package. A counter starts anew after ten minutes or
- * more of full power, so it must be read more often than that. False: a counter cannot be read now, or says nonsense;
- * *total_uj is as it was, and nothing is lost to the next read.
+ * Energy in microjoules since energy_open; takes some microseconds for each package. A counter wraps after ten minutes
+ * or more of full power, so the caller reads more often than that. False: a counter cannot be read or is out of range;
+ * *total_uj is unchanged, and the next read includes this energy.
  */
 bool energy_read(energy_meter *meter, uint64_t *total_uj);
 
 /* Parses "NUMBER\n"; false when it is anything else. */
 bool energy_parse(const char *text, size_t size, uint64_t *out);
 
-/* What a counter that goes from 0 to range_uj, and then from 0 again, has counted between two looks at it, less than a
- * round apart. False: a look is beyond the range. */
+/* The difference of two readings of a counter that wraps from range_uj to 0; it wrapped once at most. False: a reading
+ * is beyond the range. */
 bool energy_between(uint64_t before_uj, uint64_t after_uj, uint64_t range_uj, uint64_t *out);
 
 #endif

@@ -5,15 +5,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Makes a folder and those above it where they are missing, for this user alone; true when it is there. */
+/* Makes a folder and missing folders above it, for this user alone. True: the folder exists. */
 bool folder_make(const char *path);
 
-/* Path of something of ours among the user's configuration: ${XDG_CONFIG_HOME:-~/.config}/sereno/NAME. False: there is
- * no such place, or no room. */
+/* The path ${XDG_CONFIG_HOME:-~/.config}/sereno/NAME. False: both variables are unset, or the path is longer than
+ * `size`.
+ */
 bool folder_config(const char *name, char *out, size_t size);
 
-/* Names in a folder that end so, in order, as a list that ends with NULL; NULL when it cannot be read. The caller
- * frees it, and nothing else: the names lie behind it. */
+/* The names in a folder that end with `suffix`, sorted, NULL-terminated; NULL: it cannot be read. The caller frees the
+ * list, which is one block with its names. */
 char **folder_names(const char *path, const char *suffix);
 
 #endif

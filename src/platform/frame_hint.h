@@ -4,8 +4,8 @@
 
 #include "sereno/frame_hint.h"
 
-/* A hint of memory that has no name, so that no other foreground is seen in it and nothing stays behind: one thread
- * writes through the handle, any read through it. On failure *out is NULL. */
+/* Opens a hint without a name: no other process can write to it, and nothing stays behind. One thread writes through
+ * the handle, any thread reads through it. On failure *out is NULL. SERENO_ERR_NO_MEMORY, SERENO_ERR_SYSTEM. */
 int frame_hint_open_private(sereno_frame_hint **out, sereno_error *err);
 
 #endif

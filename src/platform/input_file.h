@@ -1,9 +1,8 @@
 /*
- * A regular file, open for reading into memory of the caller's own.
+ * A regular file, open for reading into the caller's memory.
  *
- * Nothing is mapped: a file that another process shortens while it is open is an error of the next reading that
- * misses something, where a mapping would raise SIGBUS.
- * Thread: an open file is immutable and may be read from any thread.
+ * The file is not mapped. If another process shortens it, a read past its new end is an error; a mapping would raise
+ * SIGBUS. Thread: any; an open file is immutable.
  */
 #ifndef PLATFORM_INPUT_FILE_H
 #define PLATFORM_INPUT_FILE_H
@@ -20,12 +19,12 @@ typedef struct input_file {
 } input_file;
 
 /*
- * Opens path. Directories, FIFOs, devices and sockets are refused by name (SERENO_ERR_IO) without
- * blocking. On failure *out is NULL.
+ * Opens a file without blocking. SERENO_ERR_IO: it cannot be opened, or is a directory, FIFO, device or socket; the
+ * message says which. SERENO_ERR_NO_MEMORY. On failure *out is NULL.
  */
 int input_file_open(const char *path, input_file **out, sereno_error *err);
 
-/* Reads size bytes at offset, or says why not all of them (SERENO_ERR_IO): `out` then holds nothing of use. */
+/* Reads `size` bytes at `offset`. SERENO_ERR_IO: not all of them could be read; `out` is then undefined. */
 int input_file_read(const input_file *file, uint64_t offset, void *out, size_t size, sereno_error *err);
 
 /* Closes and sets *file to NULL. NULL and half-built files are fine. */

@@ -1,4 +1,4 @@
-/* Lines of standard input, of any length, one at a time; a signal ends the wait for one (interrupt.h). */
+/* Lines of standard input, of any length. A signal ends the wait for a line. Thread: as in interrupt.h. */
 #ifndef PLATFORM_LINE_READER_H
 #define PLATFORM_LINE_READER_H
 
@@ -7,13 +7,13 @@
 #include "sereno/text.h"
 
 typedef struct line_reader {
-    sereno_text text; /* what was read and not handed out yet, from `taken` on */
+    sereno_text text; /* read; bytes from `taken` on are not handed out yet */
     size_t taken;
 } line_reader;
 
 /*
- * The next line without its newline, valid until the next call: 1. At the end: 0; what lies behind the last newline
- * is a line, too. -1 with errno: EINTR where a signal came.
+ * Returns 1 and the next line without its newline, valid until the next call; 0 at the end; -1 with errno, EINTR if a
+ * signal came. Text behind the last newline is a line, too.
  */
 int line_read(line_reader *r, const char **line, size_t *size);
 void line_reader_close(line_reader *r);

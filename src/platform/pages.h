@@ -1,4 +1,4 @@
-/* Large zeroed memory for weights and KV caches, page-aligned. */
+/* Large zeroed memory for weights and KV caches, page-aligned. Thread: any. */
 #ifndef PLATFORM_PAGES_H
 #define PLATFORM_PAGES_H
 
@@ -6,13 +6,12 @@
 #include <stddef.h>
 
 /*
- * size > 0. Physical memory is taken when a page is first written. `huge`: it will be filled, so ask for
- * huge pages (fewer TLB misses); otherwise it may stay mostly empty and is taken in small pages. NULL when
- * refused.
+ * size > 0, bytes. A page takes physical memory when it is first written. huge: asks for huge pages (fewer TLB misses),
+ * for memory that will be filled; else small pages, for memory that may stay mostly empty. NULL: the system refuses.
  */
 void *pages_alloc(size_t size, bool huge);
 
-/* NULL is fine; size as allocated. */
+/* size: as allocated. NULL is fine. */
 void pages_free(void *pages, size_t size);
 
 #endif

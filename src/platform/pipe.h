@@ -1,4 +1,4 @@
-/* Reading and writing between processes. Thread: any, one an end. */
+/* Reading and writing between processes. Thread: any, one at a time for each end. */
 #ifndef PLATFORM_PIPE_H
 #define PLATFORM_PIPE_H
 
@@ -6,18 +6,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Waits until one of n (at most 8) fds can be read or has ended, or the time is over, or a signal came. Those below 0
- * are left out. Fills readable[i]. */
+/* Waits until one of n (at most 8) fds can be read or has ended, until timeout_ns have passed, or until a signal came.
+ * Ignores fds below 0. Fills in readable[i]. */
 void pipe_wait(const int *fds, bool *readable, int n, uint64_t timeout_ns);
 
-/* Reads what is there, waiting for the first byte. 0: the other end is closed, or reading failed. */
+/* Waits for the first byte and reads the bytes that are there. 0: the other end is closed, or reading failed. */
 size_t pipe_read(int fd, void *out, size_t size);
 
-/* Reads or writes all of it; false when the other end is closed. */
+/* Reads or writes exactly `size` bytes. False: the other end is closed, or an error. */
 bool pipe_read_all(int fd, void *out, size_t size);
 bool pipe_write_all(int fd, const void *data, size_t size);
 
-/* Closes and makes it -1; one below 0 is fine. */
+/* Closes *fd, if it is not below 0, and sets it to -1. */
 void pipe_close(int *fd);
 
 #endif

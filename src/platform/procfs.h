@@ -1,5 +1,5 @@
 /*
- * Figures from /proc. Parsers take a buffer, so that corrupt input can be tested; readers fill it.
+ * Figures from /proc. Parsers take a buffer, so that tests can hand in corrupt input. Thread: any.
  * Source: the kernel's Documentation/scheduler/sched-stats.rst and filesystems/proc.rst; sched(7) for autogroups.
  */
 #ifndef PLATFORM_PROCFS_H
@@ -17,7 +17,8 @@ typedef struct schedstat {
 /* Parses "cpu delay slices\n"; false when it is anything else. */
 bool schedstat_parse(const char *text, size_t size, schedstat *out);
 
-/* An open schedstat file of a thread of this process (one pread a sample), or -1. Close with procfs_close. */
+/* Opens the schedstat file of a thread of this process; -1: not available. A sample takes one pread. The caller closes
+ * it with procfs_close. */
 int schedstat_open(int tid);
 bool schedstat_read(int fd, schedstat *out);
 void procfs_close(int fd);
@@ -33,11 +34,12 @@ enum { AUTOGROUP_NICE_MIN = -20, AUTOGROUP_NICE_MAX = 19 }; /* the most and the 
 /* Parses "/autogroup-NUMBER nice N\n", N in -20..19; false when it is anything else. */
 bool autogroup_parse(const char *text, size_t size, int *nice_value);
 
-/* Nice value of the autogroup of this process. False: it is in none. Where autogroups are switched off it says nothing
- * about them. */
+/* The nice value of this process's autogroup. False: it is in none. The value has no effect while autogroups are
+ * switched off. */
 bool procfs_autogroup_nice(int *nice_value);
 
-/* Changes it. False with errno: EAGAIN where it was changed a moment ago, by whomever, and this process has no rights.
+/* Changes that value. False with errno: EAGAIN if any process changed one a moment ago and this process is
+ * unprivileged.
  */
 bool procfs_autogroup_renice(int nice_value);
 

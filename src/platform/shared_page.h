@@ -1,4 +1,4 @@
-/* A page of memory that two processes share, handed on as an open file. Thread: any. */
+/* A page of memory that two processes share by an open file. Thread: any. */
 #ifndef PLATFORM_SHARED_PAGE_H
 #define PLATFORM_SHARED_PAGE_H
 
@@ -6,10 +6,10 @@
 
 enum { SHARED_PAGE_SIZE = 4096 };
 
-/* A zeroed page; *fd (above 2, closed on exec) may be handed to a child. NULL where the system refuses. */
+/* Creates a zeroed page; *fd (above 2, closed on exec) may be handed to a child. NULL: the system refuses. */
 void *shared_page_create(int *fd);
 
-/* The page behind an fd that shared_page_create made, here or in a parent. NULL: it is no such thing. */
+/* The page of an fd that shared_page_create made, here or in a parent. NULL: not such an fd. */
 void *shared_page_open(int fd);
 
 /* NULL is fine. The fd stays open. */

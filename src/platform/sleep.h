@@ -5,8 +5,8 @@
 #include <stdint.h>
 
 /*
- * Sleeps until the clock of sereno_clock_system() is at time_ns; at once where that is past. Returns early when a
- * signal handler ran. How much later it wakes is up to the thread's timers: see thread_precise_timers (thread.h).
+ * Sleeps until the clock of sereno_clock_system() is at time_ns; returns at once if that is past, and early if a signal
+ * handler ran. Without thread_precise_timers (thread.h) it may wake some 50 us late.
  */
 void sleep_until_ns(uint64_t time_ns);
 

@@ -5,9 +5,9 @@
 #include <stdbool.h>
 
 /*
- * Sees to it that descriptors 0 to 2 are open, or the next file that is opened would be taken for a standard one:
- * reading would find it, and answers would be written into it. One that is missing reads as empty, and writing to it
- * fails. For the start of `main`. False: there is no /dev/null.
+ * Opens missing descriptors among 0 to 2 on /dev/null. Otherwise the next opened file would get such a number, and
+ * answers would be written into it. A descriptor opened so reads as empty, and writing to it fails. Called at the start
+ * of `main`. False: there is no /dev/null.
  */
 bool standard_files_hold(void);
 

@@ -1,5 +1,5 @@
-/* A file that is written as things happen, with a buffer so large that the thread that computes seldom waits for the
- * system. Thread: one at a time. */
+/* A file that is written during a run, with a buffer so large that the computing thread seldom waits for the system.
+ * Thread: one at a time. */
 #ifndef PLATFORM_STREAM_FILE_H
 #define PLATFORM_STREAM_FILE_H
 
@@ -15,11 +15,11 @@ typedef struct stream_file {
     char *buffer;
 } stream_file; /* all zero is closed */
 
-/* Creates the file, or empties it. SERENO_ERR_IO names it. On failure it is closed. */
+/* Creates or empties the file. SERENO_ERR_IO names the path; SERENO_ERR_NO_MEMORY. On failure *f is closed. */
 int stream_file_open(stream_file *f, const char *path, sereno_error *err);
 
-/* SERENO_ERR_IO: not all that was written has arrived, now or before. Closed in any case; of a closed one nothing is
- * done. */
+/* Closes the file in any case; does nothing if it is closed. SERENO_ERR_IO: something could not be written, now or
+ * before. */
 int stream_file_close(stream_file *f, sereno_error *err);
 
 #endif

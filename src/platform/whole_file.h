@@ -1,4 +1,4 @@
-/* Files, all of one at once. Thread: any, unless it says otherwise. */
+/* Whole files at once. Thread: any, unless it says otherwise. */
 #ifndef PLATFORM_WHOLE_FILE_H
 #define PLATFORM_WHOLE_FILE_H
 
@@ -7,15 +7,15 @@
 #include "sereno/text.h"
 
 /*
- * The bytes of a regular file of at most `max` bytes, and a 0 behind them; *out is the caller's, to free, NULL on
- * failure. SERENO_ERR_IO, SERENO_ERR_NO_MEMORY; SERENO_ERR_FORMAT: it is larger. The message names the path.
+ * Reads a regular file of at most `max` bytes and appends a 0; the caller frees *out, which is NULL on failure.
+ * SERENO_ERR_IO; SERENO_ERR_NO_MEMORY; SERENO_ERR_FORMAT: the file is larger. The message names the path.
  */
 int file_read_whole(const char *path, size_t max, char **out, size_t *size, sereno_error *err);
 
 /*
- * Appends what a file, or standard input for "-", holds, to its end; a signal ends the wait for more (interrupt.h).
- * SERENO_ERR_IO names it, SERENO_ERR_ABANDONED: a signal came. What was read by then is in the text. Thread: the main
- * one.
+ * Appends a whole file to *out, or standard input for "-". A signal ends the wait for more (interrupt.h). On failure
+ * *out has the bytes read so far. SERENO_ERR_IO names the path; SERENO_ERR_ABANDONED: a signal came. Thread: the main
+ * thread.
  */
 int file_read_text(const char *path, sereno_text *out, sereno_error *err);
 

@@ -1,4 +1,4 @@
-/* What a configuration file says, without the file. Thread: any. */
+/* Parses the text of a configuration file. Thread: any. */
 #ifndef SESSION_CONFIGURATION_PARSE_H
 #define SESSION_CONFIGURATION_PARSE_H
 
@@ -6,8 +6,8 @@
 
 #include "sereno/configuration.h"
 
-/* As sereno_configuration_read of a file with this text; messages begin with the line, and codes are those of what is
- * wrong. */
+/* As sereno_configuration_read of a file with this text. Messages begin with the line. SERENO_ERR_FORMAT: the file's
+ * syntax; SERENO_ERR_INVALID: a key or value. */
 int configuration_parse(sereno_configuration *c, const char *text, size_t size, sereno_error *err);
 
 #endif

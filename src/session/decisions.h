@@ -1,11 +1,11 @@
 /*
- * What a governor decided, one line a decision:
+ * A log of a governor's decisions, one line each:
  *
  *     time_us event -> mode may_draft batch sleep_us score
  *
- * time_us since the first event, event and mode by name, may_draft 0 or 1, batch the smallest one, score with three
- * digits; ` abandon` and ` hold` at the end where that was decided. A boundary that decides what was decided before,
- * but for the score, has no line: thousands a second would say nothing. Thread: one at a time.
+ * time_us counts from the first event; event and mode are names; may_draft is 0 or 1; batch is batch_min; score has
+ * three digits. ` abandon` and ` hold` follow if the governor decided so. A boundary whose decision differs from the
+ * last one only in the score has no line: there are thousands a second. Thread: one at a time.
  */
 #ifndef SESSION_DECISIONS_H
 #define SESSION_DECISIONS_H
@@ -26,7 +26,7 @@ typedef struct decisions {
 int decisions_open(decisions *d, const char *path, sereno_error *err);
 int decisions_close(decisions *d, sereno_error *err);
 
-/* Nothing where it is closed. */
+/* Does nothing on a closed log. */
 void decisions_add(decisions *d, const sereno_event *event, const sereno_decision *decision);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * A value that one thread publishes and others read, without a lock. There are two copies: the writer fills the one
- * that is not current, so that a reader reads again only when there is something newer, and waits for nobody. Every
+ * A value that one thread publishes and others read, without a lock. There are two copies, and the writer fills the one
+ * that is not current. A reader reads again if a newer copy appeared meanwhile; it never waits for the writer. Every
  * word is an atomic. Source: "seqlock" (Lameter, 2005).
  */
 #ifndef SESSION_PUBLISHED_H
@@ -18,7 +18,7 @@ typedef struct published {
     _Atomic uint64_t words[2][PUBLISHED_WORDS_MAX];
 } published; /* all zero: a value that is all zero */
 
-/* size: the same each time, at most 8 * PUBLISHED_WORDS_MAX bytes. Thread: one. */
+/* size: the same in each call, at most 8 * PUBLISHED_WORDS_MAX bytes. Thread: one, the writer. */
 static inline void published_write(published *p, const void *value, size_t size) {
     uint64_t version = atomic_load(&p->version) + 1;
     for (size_t i = 0; i < size; i += sizeof(uint64_t)) {
@@ -29,7 +29,7 @@ static inline void published_write(published *p, const void *value, size_t size)
     atomic_store(&p->version, version);
 }
 
-/* Any thread. */
+/* Thread: any. */
 static inline void published_read(const published *p, void *value, size_t size) {
     uint64_t version;
     do {

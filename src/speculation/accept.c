@@ -6,7 +6,7 @@
 
 #include "errors.h"
 
-/* In a synthetic setting: the first child of a node that chance accepts, or a token that is none of them. */
+/* With synthetic acceptance: the first child of a node that chance accepts, or a token that no child has. */
 static int32_t synthetic_choice(const elastic *el, const elastic_sequence *s, int32_t node, int32_t chosen) {
     const synthetic_acceptance *synthetic = el->synthetic;
     int32_t position = (int32_t)s->tokens.n, sibling = 0;
@@ -25,8 +25,8 @@ static int32_t synthetic_choice(const elastic *el, const elastic_sequence *s, in
 }
 
 /*
- * The first logit that is not finite, or n: such a one times 0 is no number. Four vectors at a time, because sums that
- * wait for each other would take as long as sampling does.
+ * Index of the first logit that is not finite, or n. An infinity or NaN times 0 is NaN. Four vectors at a time,
+ * because one chain of dependent sums would take as long as sampling.
  */
 static int32_t find_damage(const float *logits, int32_t n) {
     enum { LANES = 16 };
@@ -45,7 +45,7 @@ static int32_t find_damage(const float *logits, int32_t n) {
     return i;
 }
 
-/* The target's choice after a node whose logits are those of an input. */
+/* The target's choice after a node, from the logits of its input. */
 static int choose(elastic *el, elastic_sequence *s, int32_t node, int32_t input, int32_t *token, sereno_error *err) {
     const float *logits = el->engine->ops->logits(el->engine, input);
     int32_t n_vocab = el->engine->ops->info(el->engine)->n_vocab, bad = find_damage(logits, n_vocab);
@@ -62,7 +62,7 @@ static int choose(elastic *el, elastic_sequence *s, int32_t node, int32_t input,
     return SERENO_OK;
 }
 
-/* Whoever proposed something after this node learns what it should have been, whether it was verified or not. */
+/* Tells planner and n-gram cache whether the children of this node were right, verified or not. */
 static void judge(elastic *el, elastic_sequence *s, int32_t node, int32_t token) {
     const candidate *first = NULL, *second = NULL;
     int32_t depth = 1;
@@ -80,7 +80,7 @@ static void judge(elastic *el, elastic_sequence *s, int32_t node, int32_t token)
         if (c->source == CANDIDATE_NGRAM) s->stats.accepted_ngram++;
         else s->stats.accepted_draft_model++;
     }
-    if (tried) { /* else the children may lie deeper than a pass reaches: proposed after its last place was taken */
+    if (tried) { /* a child of the pass's last candidate was never tried, and may be deeper than the counters */
         assert(depth <= SERENO_DRAFT_MAX);
         s->stats.tried_at[depth - 1]++;
         s->stats.accepted_at[depth - 1] += accepted;
@@ -115,7 +115,8 @@ int accept_path(elastic *el, elastic_sequence *s, int32_t *path, int32_t *n_path
     }
 }
 
-/* What the draft had proposed after n_before tokens and the target did not take may still come later. */
+/* Learns the drafted tokens that the target did not accept: they may come a little later. n_before: tokens before
+ * the step. */
 static void learn_rejected(elastic_sequence *s, int32_t n_before) {
     int32_t n_accepted = 0, n_new = (int32_t)s->tokens.n - n_before;
     int32_t tokens[NGRAM_CONTEXT + SERENO_VERIFY_BATCH_MAX];

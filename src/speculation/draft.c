@@ -20,7 +20,7 @@ int draft_follow(draft *d, const int32_t *path, int32_t n, int32_t n_committed, 
     sereno_engine *e = d->engine;
     int status = SERENO_OK;
     if (e->ops->info(e)->is_self_draft && e->ops->length(e, d->sequence) == n_committed) {
-        /* It holds what the target holds, and nothing of its own. */
+        /* its KV cache has the target's tokens and none of its own */
         d->held.n = 0;
         status = sereno_tokens_extend(&d->held, path, (size_t)n_committed, err);
     }
@@ -37,8 +37,8 @@ bool draft_has_room(const draft *d, int32_t n) {
 }
 
 /*
- * A draft's vocabulary may be the smaller one, and the text hold what it has no token for. It gets another then: what
- * it proposes from there on is worth less, and nothing else changes.
+ * A draft's vocabulary may be smaller than the target's. Token 0 then replaces a token that it does not have. Its
+ * proposals after that are worse, and nothing else changes.
  */
 static int32_t known_token(const sereno_engine *e, int32_t token) {
     return token < e->ops->info(e)->n_vocab ? token : 0;

@@ -9,7 +9,7 @@
 
 enum { NGRAM_MATCHES = 3, CHOICES = 2 };
 
-/* Below this a candidate is not worth a place that is not free. */
+/* A candidate below this probability does not enlarge a batch. */
 static const float least_p = 0.02f;
 
 static const sereno_clock *clock_of(const sereno_engine *e) {
@@ -48,7 +48,7 @@ void elastic_forget(elastic *el) {
     planner_init(&el->planner, el->engine, el->options.draft);
 }
 
-/* By the request's clock, less what its passes slept. */
+/* The request's clock, less the sleeps in its passes. */
 static uint64_t now_ns(const elastic *el) {
     return sereno_now_ns(el->clock) - el->slept_ns;
 }
@@ -65,12 +65,12 @@ static int32_t within(int32_t value, int32_t low, int32_t high) {
     return value < low ? low : value > high ? high : value;
 }
 
-/* Whether drafts have a length that nobody may change. */
+/* Whether the options fix the length of drafts. */
 static bool must_draft(const elastic *el) {
     return el->options.bounds.draft_min > 0;
 }
 
-/* What the options leave to decide is the decision's: fixed values win, whatever it says. */
+/* The decision's bounds, limited to those of the options. So a value that the options fix always wins. */
 static sereno_bounds bounds_now(const elastic *el) {
     const sereno_bounds *o = &el->options.bounds, *d = &el->decision.bounds;
     sereno_bounds b = {.may_draft = o->may_draft && (d->may_draft || must_draft(el)),
@@ -81,7 +81,7 @@ static sereno_bounds bounds_now(const elastic *el) {
     return b;
 }
 
-/* What was decided at a boundary. Only drafts may be abandoned, whoever governs. */
+/* The governor's verdict at a boundary. It may abandon passes of the draft only. */
 static sereno_verdict govern(elastic *el, const sereno_boundary *b) {
     if (!el->governor_hook.step) return (sereno_verdict){.action = SERENO_CONTINUE};
     sereno_event event = sereno_event_of(b);
@@ -94,7 +94,7 @@ static sereno_verdict govern(elastic *el, const sereno_boundary *b) {
 
 /* ---- Passes ---- */
 
-/* Whether nobody waits for the pass any more: one that was cancelled among others leaves at its end. */
+/* Whether all sequences of the pass are cancelled. If only some are, they end after the pass. */
 static bool is_cancelled(const elastic *el) {
     int32_t n = 0;
     while (n < el->n_set && sereno_cancel_requested(el->set[n]->cancel)) n++;
@@ -121,7 +121,7 @@ static bool samples_cpu(const elastic *el) {
     return el->observer || el->governor_hook.step;
 }
 
-/* A pass of the target: what the observer abandons is tried again, unless the request was cancelled. */
+/* A pass of the target. If the observer abandons it, it is run again, unless the request was cancelled. */
 static int run_target(elastic *el, sereno_plan_kind plan, const sereno_input *inputs, int32_t n, sereno_error *err) {
     sereno_pass pass = {plan, inputs, n, observe, el, samples_cpu(el)};
     int status;
@@ -150,19 +150,19 @@ int elastic_run(elastic *el, elastic_sequence *s, sereno_plan_kind plan, const i
 
 /* ---- Propose ---- */
 
-/* Whether a token may be a candidate: an end token ends the text whoever proposed it, and verifies nothing. */
+/* Whether a token may be a candidate. An end token may not: nothing can follow it, so it would save no pass. */
 static bool may_propose(const elastic *el, int32_t token) {
     return token < el->engine->ops->info(el->engine)->n_vocab && !sereno_token_is_end(el->tokenizer, token);
 }
 
 /* Puts the draft's choices after the chain so far into the tree; false when the chain ends here. */
 static bool add_choices(elastic *el, elastic_sequence *s, sereno_choice *choices, int32_t n) {
-    /* Where acceptance is synthetic, a draft of any vocabulary will do. */
+    /* with synthetic acceptance the draft may have any vocabulary */
     if (n > 0 && el->synthetic) choices[0].token %= el->engine->ops->info(el->engine)->n_vocab;
     if (n == 0 || !may_propose(el, choices[0].token)) return false;
     int32_t lead = n > 1 ? planner_lead(choices[0].value - choices[1].value) : PLANNER_LEADS - 1;
     if (el->synthetic)
-        lead = s->n_chain < PLANNER_LEADS ? s->n_chain : PLANNER_LEADS - 1; /* there depth is what counts */
+        lead = s->n_chain < PLANNER_LEADS ? s->n_chain : PLANNER_LEADS - 1; /* here acceptance depends on depth */
     int32_t parent = s->n_chain > 0 ? s->chain[s->n_chain - 1] : TREE_ROOT;
     int32_t node =
         tree_add(&s->tree, parent, choices[0].token, CANDIDATE_DRAFT_MODEL, planner_first_q(&el->planner, lead));
@@ -175,7 +175,7 @@ static bool add_choices(elastic *el, elastic_sequence *s, sereno_choice *choices
     return true;
 }
 
-/* One more token from the draft; *more: it gave one. */
+/* One more token from the draft. *more: it may go on. */
 static int draft_one(elastic *el, elastic_sequence *s, int32_t behind, bool *more, sereno_error *err) {
     uint64_t start = now_ns(el);
     int32_t input, n_path = (int32_t)el->path.n;
@@ -203,7 +203,7 @@ static int draft_one(elastic *el, elastic_sequence *s, int32_t behind, bool *mor
     return status;
 }
 
-/* The last tokens before what is to come after `depth` tokens of a path, as far as n-grams reach; returns how many. */
+/* The context of n-grams: the sequence's last tokens and `depth` tokens of a path after them. Returns how many. */
 static int32_t ngram_context(const elastic_sequence *s, const int32_t *path, int32_t depth, int32_t *tokens) {
     int32_t n_before = (int32_t)s->tokens.n < NGRAM_CONTEXT ? (int32_t)s->tokens.n : NGRAM_CONTEXT;
     memcpy(tokens, s->tokens.ids + s->tokens.n - (size_t)n_before, (size_t)n_before * sizeof *tokens);
@@ -211,7 +211,7 @@ static int32_t ngram_context(const elastic_sequence *s, const int32_t *path, int
     return n_before + depth;
 }
 
-/* How far the likeliest n-grams alone would carry. */
+/* Fills in draft_state.ngram_p by following the likeliest n-grams. */
 static void ngram_reach(const elastic *el, const elastic_sequence *s, float *p) {
     int32_t tokens[NGRAM_CONTEXT + PLANNER_DEPTHS], n = ngram_context(s, NULL, 0, tokens);
     float reach = 1;
@@ -225,7 +225,7 @@ static void ngram_reach(const elastic *el, const elastic_sequence *s, float *p) 
     }
 }
 
-/* Lets the draft go on as long as the planner says, it has room, and nobody abandons it. */
+/* Drafts tokens while the planner wants more, the draft's context has room, and no pass is abandoned. */
 static int draft_chain(elastic *el, elastic_sequence *s, int32_t n_roots, sereno_error *err) {
     int32_t n_committed = el->engine->ops->length(el->engine, s->id);
     bool more = s->draft.engine != NULL;
@@ -246,7 +246,7 @@ static int draft_chain(elastic *el, elastic_sequence *s, int32_t n_roots, sereno
     return status;
 }
 
-/* Adds what the n-gram cache knows to follow a node. */
+/* Adds the n-gram cache's candidates after a node. */
 static void add_ngrams(elastic *el, elastic_sequence *s, int32_t node) {
     int32_t tokens[NGRAM_CONTEXT + SERENO_VERIFY_BATCH_MAX], path[SERENO_VERIFY_BATCH_MAX];
     int32_t depth = tree_path(&s->tree, node, path);
@@ -300,8 +300,8 @@ static picked best_candidate(elastic_sequence *const *set, int32_t n, float leas
 }
 
 /*
- * Picks candidates by falling probability, what may follow each joining the rest, and keeps as many as pay.
- * Picked ones are marked by input 0 until they get their place.
+ * Picks candidates by falling probability, and keeps as many as pay. The n-gram cache adds candidates after each
+ * picked one, which then compete with the rest. A picked candidate has input 0 until place_inputs.
  */
 static int32_t pick_candidates(elastic *el, elastic_sequence *const *set, int32_t n, picked *out) {
     float p[SERENO_VERIFY_BATCH_MAX] = {0};
@@ -344,7 +344,7 @@ static int32_t place_inputs(elastic *el, elastic_sequence *const *set, int32_t n
             else s->stats.verified_draft_model++;
         }
     }
-    while (n_inputs < el->bounds.batch_min) { /* the first root again, which fits wherever it fits */
+    while (n_inputs < el->bounds.batch_min) { /* padding: the first root again, which has room for certain */
         inputs[n_inputs++] = (sereno_input){inputs[0].token, inputs[0].sequence, -1, false};
         set[0]->stats.padded++;
     }

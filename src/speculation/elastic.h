@@ -2,9 +2,8 @@
  * The elastic loop: propose a tree of candidates for every sequence, verify all of them in one pass of the target,
  * accept what the target would have chosen itself. Plain decoding is the same loop with nothing proposed.
  *
- * Guarantee: the tokens of a sequence, and what its KV cache holds when it ends, are those of one token a pass, whoever
- * else takes part.
- * Nothing that lies past the end of a text reaches the KV cache or the n-gram cache.
+ * Guarantee: a sequence's tokens, and its KV cache at the end, are the same as with one token a pass, whichever
+ * sequences share its steps. No token past the end of a text reaches the KV cache or the n-gram cache.
  *
  * Thread: the engine's owner.
  */
@@ -25,20 +24,20 @@
 #include "synthetic.h"
 #include "tree.h"
 
-/* What becomes of a token that the target has chosen. */
+/* What to do with a token that the target has chosen. */
 typedef enum elastic_commit {
-    COMMIT_GO_ON, /* it belongs to the text, which goes on */
-    COMMIT_LAST,  /* it belongs to the text, and is its last */
-    COMMIT_END,   /* it ends the text and does not belong to it */
+    COMMIT_GO_ON, /* commit it and go on */
+    COMMIT_LAST,  /* commit it as the text's last */
+    COMMIT_END,   /* end the text without it */
 } elastic_commit;
 
 /* One sequence in the loop. */
 typedef struct elastic_sequence {
     int32_t id; /* of the engine, and of the draft */
     const sereno_sampler *sampler;
-    sereno_tokens tokens; /* prompt and committed output. All but the last, the root, are in the KV cache */
-    int32_t n_output;     /* of them output */
-    int32_t remaining;    /* tokens that may still come: at least 1 unless it is finished */
+    sereno_tokens tokens; /* prompt and output. All but the last, which is the tree's root, are in the KV cache */
+    int32_t n_output;     /* how many of them are output */
+    int32_t remaining;    /* tokens that may still come: at least 1 unless finished */
     bool finished;
     ngram_cache *ngrams; /* NULL: none */
     draft draft;         /* engine NULL: none */
@@ -46,12 +45,12 @@ typedef struct elastic_sequence {
     int (*on_token)(void *ctx, int32_t token, sereno_error *err);
     void *ctx;
     const sereno_cancel *cancel; /* NULL: cannot be cancelled */
-    sereno_error failure;        /* why it has finished, where that was an error of its own; code 0: it was not */
+    sereno_error failure;        /* the error of this sequence alone that finished it; code 0: none */
     sereno_speculation_stats stats;
     /* Of the step under way. */
     candidate_tree tree;
-    int32_t chain[SERENO_DRAFT_MAX], n_chain; /* nodes that the draft chose, one after the other */
-    int32_t root_input;
+    int32_t chain[SERENO_DRAFT_MAX], n_chain; /* nodes of the draft's first choices, each the child of the one before */
+    int32_t root_input;                       /* the root's input of the pass */
 } elastic_sequence;
 
 typedef struct elastic {
@@ -61,45 +60,48 @@ typedef struct elastic {
     sereno_candidates *candidates, *draft_candidates;
     planner planner;
     const synthetic_acceptance *synthetic; /* NULL: the model decides */
-    elastic_sequence *const *set;          /* who takes part in the pass or step under way */
+    elastic_sequence *const *set;          /* the sequences of the pass or step under way */
     int32_t n_set;
-    sereno_observer observer; /* NULL: none; asked after the cancel flags were looked at */
+    sereno_observer observer; /* NULL: none. At a boundary the cancel flags come first, then the observer */
     void *observer_ctx;
-    sereno_governor_hook governor_hook; /* step NULL: nobody; asked where the observer says continue */
-    sereno_decision decision;           /* the last one */
-    sereno_bounds bounds;               /* what the options and the decision leave; of the verification under way */
-    const sereno_clock *engine_clock;   /* of all that who governs is told */
-    const sereno_clock *clock;          /* of the request's timings */
-    uint64_t slept_ns, slept_before_ns; /* in passes, all of it; of the present subgraph */
+    sereno_governor_hook governor_hook; /* step NULL: not governed. Asked where the observer says continue */
+    sereno_decision decision;           /* the governor's last */
+    sereno_bounds bounds;               /* of the verification under way: the options' and the decision's together */
+    const sereno_clock *engine_clock;   /* times of the governor's events */
+    const sereno_clock *clock;          /* times of the request */
+    uint64_t slept_ns, slept_before_ns; /* asleep in passes: in all, and after the present subgraph */
     sereno_tokens path;                 /* scratch */
 } elastic;
 
-/* Checks the options and allocates. On failure: close it. */
+/* Copies the options; borrows engine, draft and tokenizer until elastic_close. On failure, too, the caller calls
+ * elastic_close. SERENO_ERR_INVALID: an option, or the draft's clock is not the target's. SERENO_ERR_NO_MEMORY. */
 int elastic_open(elastic *el, sereno_engine *engine, const sereno_tokenizer *tokenizer,
                  const sereno_speculation *options, sereno_error *err);
 void elastic_close(elastic *el);
 
-/* What the planner has learned is gone. */
+/* Makes the planner forget what it has learned. */
 void elastic_forget(elastic *el);
 
 /*
- * Runs tokens after one another and keeps them, in one pass, the last with logits if `sample`. An abandoned pass is
- * tried again. SERENO_ERR_ABANDONED: cancelled. Appends nothing to the sequence's tokens.
+ * Runs n tokens (1 .. SERENO_PREFILL_BATCH_MAX) in one pass and commits them to the KV cache, not to s->tokens. With
+ * `sample` the last has logits. A pass that the observer abandons is run again. SERENO_ERR_ABANDONED: the request was
+ * cancelled; else errors of the pass.
  */
 int elastic_run(elastic *el, elastic_sequence *s, sereno_plan_kind plan, const int32_t *tokens, int32_t n, bool sample,
                 sereno_error *err);
 
-/* After the prompt has been run: chooses and commits the first token from the logits of an input. */
+/* After the prompt's last pass: chooses the first token from the logits of this input and commits it. Errors of
+ * accept_path. */
 int elastic_begin(elastic *el, elastic_sequence *s, int32_t input, sereno_error *err);
 
 /*
- * One step of n sequences (1 .. SERENO_VERIFY_BATCH_MAX, none finished): each gets one token at least, unless it ends.
- * SERENO_ERR_ABANDONED: all of them were cancelled; every sequence is as before, as after any error of the step. What
- * goes wrong with one alone (SERENO_ERR_FORMAT: its logits are not numbers) finishes that one, with its failure.
+ * One step of n sequences (1 .. SERENO_VERIFY_BATCH_MAX, none finished): each gets at least one token, or ends.
+ * On an error every sequence is as before. SERENO_ERR_ABANDONED: all of them were cancelled. An error of one sequence
+ * alone (SERENO_ERR_FORMAT: a logit is not finite) finishes that one and sets its `failure`.
  */
 int elastic_step(elastic *el, elastic_sequence *const *set, int32_t n, sereno_error *err);
 
-/* Tells who governs of an event (kind and numbers; the time is added), and takes the decision. */
+/* Hands the governor an event, with the time filled in, and keeps its decision. */
 void elastic_tell(elastic *el, sereno_event event);
 
 #endif

@@ -18,7 +18,7 @@ void emission_prefilled(emission *e, int32_t done, int32_t total, uint64_t now_n
     if (e->request.on_prefill) e->request.on_prefill(e->request.ctx, done, total);
 }
 
-/* Hands out text that has become certain. */
+/* Hands out text that no stop string can take back. */
 static int emit(emission *e, const char *text, size_t size, bool last, sereno_error *err) {
     size_t release;
     if (e->stopped) return SERENO_OK;
@@ -68,7 +68,8 @@ static int emit_rest(emission *e, sereno_error *err) {
     return status;
 }
 
-/* Which tokens the text is of. One that was cut within, and what follows it, does not count. */
+/* Counts the tokens of the text that was handed out. If a stop string cut within a token, that token and later ones
+ * do not count. */
 static int count_text_tokens(emission *e, sereno_error *err) {
     const sereno_tokens *tokens = &e->out->tokens;
     e->out->n_text_tokens = (int32_t)tokens->n;
@@ -80,7 +81,7 @@ static int count_text_tokens(emission *e, sereno_error *err) {
     for (size_t i = 0; i < tokens->n; i++) {
         int status = sereno_detokenize(e->tokenizer, &again, tokens->ids[i], &e->fresh, err);
         if (status || e->fresh.size > e->out->text.size) return status;
-        if (again.n_pending > 0) continue; /* within a character */
+        if (again.n_pending > 0) continue; /* in the middle of a character */
         e->out->n_text_tokens = (int32_t)i + 1;
         e->out->n_text_bytes = e->fresh.size;
     }

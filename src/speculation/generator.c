@@ -16,10 +16,10 @@ typedef struct generating {
     generator *of;
     elastic_sequence sequence; /* its tokens up to the engine's length are what the KV cache holds */
     emission emission;
-    uint64_t number;                   /* requests are served in this order; 0: none is under way */
-    int32_t n_prompt;                  /* while the prompt is read: its tokens, */
-    int32_t prefilled;                 /* those computed so far; */
-    int32_t copied_from, copied_until; /* its first tokens are another sequence's: up to here they are copied */
+    uint64_t number;                   /* order of service; 0: none is under way */
+    int32_t n_prompt;                  /* tokens of the prompt */
+    int32_t prefilled;                 /* tokens of the prompt computed so far */
+    int32_t copied_from, copied_until; /* the prompt's tokens up to copied_until are copied from this sequence */
     int32_t n_learned;                 /* tokens of the prompt that the n-gram cache has learned or need not */
     bool decodes;                      /* the prompt has been read */
     int status;                        /* how it ended */
@@ -41,7 +41,7 @@ int generator_open(sereno_engine *engine, const sereno_tokenizer *tokenizer, con
     *out = NULL;
     sereno_speculation plain = sereno_speculation_defaults();
     plain.ngrams = false;
-    plain.bounds.batch_max = 1; /* no governor makes it more */
+    plain.bounds.batch_max = 1; /* and a governor cannot raise it */
     if (speculation && speculation->draft == engine) {
         return err_set(err, SERENO_ERR_INVALID,
                        "an engine cannot draft for itself; sereno_engine_open_self_draft makes "
@@ -126,8 +126,8 @@ static uint64_t now_ns(const generator *g) {
     return sereno_now_ns(g->elastic.clock);
 }
 
-/* How many of the first tokens of a prompt a sequence holds. The prompt's last must be computed in any case, for its
- * logits. */
+/* How many of a prompt's first tokens a sequence has in its KV cache. The prompt's last token does not count: it is
+ * computed in any case, for its logits. */
 static int32_t count_common(const generator *g, int32_t sequence, const sereno_request *r) {
     const sereno_engine *e = g->elastic.engine;
     const sereno_tokens *held = &g->of[sequence]->sequence.tokens;
@@ -137,8 +137,8 @@ static int32_t count_common(const generator *g, int32_t sequence, const sereno_r
 }
 
 /*
- * Makes the prompt the sequence's tokens, and forgets what the KV cache holds beyond the beginning that it has in
- * common with it. Another sequence may hold more of it.
+ * Makes the prompt the sequence's tokens, truncates the KV cache to their common prefix, and finds the sequence that
+ * has the longest prefix of the prompt.
  */
 static int reuse_prefix(generator *g, generating *s, sereno_error *err) {
     sereno_engine *e = g->elastic.engine;
@@ -158,7 +158,7 @@ static int reuse_prefix(generator *g, generating *s, sereno_error *err) {
     return sereno_tokens_extend(&s->sequence.tokens, r->prompt + n, (size_t)(r->n_prompt - n), err);
 }
 
-/* Some more of what another sequence holds, which may have lost it meanwhile. */
+/* Copies one more piece of the prefix from another sequence, which may have lost it meanwhile. */
 static int copy_prefix(generator *g, generating *s, sereno_error *err) {
     sereno_engine *e = g->elastic.engine;
     int32_t id = s->sequence.id, at = e->ops->length(e, id);
@@ -169,14 +169,14 @@ static int copy_prefix(generator *g, generating *s, sereno_error *err) {
     return e->ops->copy(e, id, s->copied_from, n < COPIED_AT_ONCE ? n : COPIED_AT_ONCE, err);
 }
 
-/* Of a longer prompt the cache would forget what came before. */
+/* Skips the beginning of a long prompt, which the n-gram cache would forget anyway. */
 static void begin_learning(generating *s) {
     s->n_learned = s->n_prompt > NGRAM_TOKENS_KEPT ? s->n_prompt - NGRAM_TOKENS_KEPT : 0;
     if (s->sequence.ngrams) ngram_clear(s->sequence.ngrams);
 }
 
-/* Learns n-grams of the prompt's first n_known tokens; between two passes only some, so that it takes no time that a
- * boundary would be missed in (0.3 ms at the most). */
+/* Learns n-grams of the prompt's first n_known tokens; at most AT_ONCE of them in a call, between two passes, which
+ * takes up to 0.3 ms. */
 static void learn_prompt(generating *s, int32_t n_known) {
     enum { AT_ONCE = 512 };
     elastic_sequence *of = &s->sequence;
@@ -253,7 +253,7 @@ static void end(generator *g, generating *s, int status, const sereno_error *fai
     g->n_running--;
 }
 
-/* What the loop goes by, as one request says that is not among others. */
+/* Takes observer, governor hook and clock from a request that begins while no other is under way. */
 static void take_hooks(elastic *el, const sereno_request *r) {
     el->observer = r->observer;
     el->observer_ctx = r->observer_ctx;
@@ -323,8 +323,8 @@ void generator_end_cancelled(generator *g) {
     }
 }
 
-/* The request that began first, of those which read their prompts or of those which answer, after number `after`; NULL:
- * there is none. */
+/* Of the requests in prefill (or, with `decodes`, in decoding), the first that began after number `after`; NULL:
+ * none. */
 static generating *next_in_order(const generator *g, bool decodes, uint64_t after) {
     generating *next = NULL;
     for (int32_t i = 0; i < SERENO_SEQUENCES_MAX; i++) {

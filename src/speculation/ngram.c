@@ -119,7 +119,7 @@ typedef struct place {
     uint32_t bucket, tag;
 } place;
 
-/* Of the contexts that end tokens[0..n-1], by order; returns the longest order there is, 0 if there is none. */
+/* Places of the contexts at the end of tokens[0..n-1], by order; returns the longest order, 0: none. */
 static int32_t find_places(const ngram_cache *c, const int32_t *tokens, int32_t n, place places[ORDERS]) {
     uint64_t h = 0;
     int32_t longest = 0;
@@ -149,7 +149,7 @@ static float value(const ngram_cache *c, const entry *e) {
     return weight_now(c, e) * (float)(e->hits + 1) / (float)(e->misses + 1);
 }
 
-/* Where to learn the continuation: its own entry, else an empty one, else the least valuable. */
+/* The entry in which to learn a continuation: its own, else an empty one, else the least valuable. */
 static entry *entry_for(const ngram_cache *c, bucket *b, uint32_t tag, int32_t token) {
     entry *empty = NULL;
     for (int i = 0; i < WAYS; i++) {
@@ -185,7 +185,8 @@ void ngram_learn(ngram_cache *c, ngram_source source, const int32_t *tokens, int
     c->n_learned++;
 }
 
-/* Whether what this entry says can be trusted, were it alone: log-odds `bias` of its order, moved by its record. */
+/* Probability that this entry is right if it were alone: the log-odds `bias` of its order, plus terms for its
+ * weight and its hits and misses. */
 static float estimate(const entry *e, float bias, float weight) {
     float log_odds = bias + tuning.of_weight * logf(weight);
     if (e->hits || e->misses) {
@@ -222,7 +223,7 @@ static void insert(finds *f, int32_t first, const ranked *r) {
     f->list[at] = *r;
 }
 
-/* Adds the continuations that one context knows. */
+/* Adds the continuations of one context. */
 static void find_in(const ngram_cache *c, int32_t order, place at, finds *f) {
     const bucket *b = &c->buckets[at.bucket];
     float weight[WAYS], p[WAYS], total = 0, p_total = 0;
@@ -244,7 +245,7 @@ static void find_in(const ngram_cache *c, int32_t order, place at, finds *f) {
         insert(f, first, &r);
     }
     if (p_total > 1) p_total = 1; /* rounding */
-    f->p_left *= 1 - p_total;     /* shorter contexts have a say where this one is wrong */
+    f->p_left *= 1 - p_total;     /* the rest is left to shorter contexts */
 }
 
 int32_t ngram_lookup(const ngram_cache *c, const int32_t *tokens, int32_t n, ngram_match *out, int32_t max) {
@@ -271,7 +272,7 @@ void ngram_judge(ngram_cache *c, const ngram_match *match, bool hit) {
     float surprise = (hit ? 1.0F : 0.0F) - match->p;
     c->bias[match->order] += tuning.rate_order * surprise;
     c->bias_all += tuning.rate_all * surprise;
-    /* Where one count is full, the other is halved: a judgement always counts, and old ones fade. */
+    /* If a count is full, the other is halved, so that every judgement counts and old ones fade. */
     uint8_t *counted = hit ? &e->hits : &e->misses, *other = hit ? &e->misses : &e->hits;
     if (*counted < JUDGED_MAX) ++*counted;
     else *other /= 2;

@@ -1,6 +1,6 @@
 /*
- * The n-gram cache of one sequence: what has followed the same tokens before, proposed as what follows them now,
- * to fill a tree of candidates for verification in speculative decoding.
+ * The n-gram cache of one sequence: it proposes the tokens that followed the same context before, as candidates for
+ * verification.
  *
  * An n-gram of order n is n - 1 tokens of context and the one that followed. There are three sources: committed
  * output, the prompt, and drafts that were rejected (wrong there, yet often right a little later). With all
@@ -29,17 +29,17 @@
 enum {
     NGRAM_ORDER_MIN = 2,
     NGRAM_ORDER_MAX = 8,
-    /* So many tokens before it are all that is looked at to know what follows. */
+    /* Tokens of context that a lookup uses at most. */
     NGRAM_CONTEXT = NGRAM_ORDER_MAX - 1,
-    /* Continuations that are kept of one context; other contexts may have to share the place. */
+    /* Continuations of one context at most; fewer where contexts share a bucket. */
     NGRAM_CONTINUATIONS_MAX = 8,
-    /* So many tokens in all orders fill it about; what was learned before them is mostly forgotten. */
+    /* About so many tokens, learned in all orders, fill the cache; earlier ones are mostly forgotten. */
     NGRAM_TOKENS_KEPT = 8192,
-    /* A lookup never returns more. */
+    /* Matches of one lookup at most. */
     NGRAM_MATCHES_MAX = (NGRAM_ORDER_MAX - NGRAM_ORDER_MIN + 1) * NGRAM_CONTINUATIONS_MAX,
 };
 
-/* Where tokens that are learned come from. */
+/* Where a learned token comes from. */
 typedef enum ngram_source {
     NGRAM_OUTPUT,   /* committed output */
     NGRAM_PROMPT,   /* the prompt */
@@ -48,10 +48,10 @@ typedef enum ngram_source {
 } ngram_source;
 
 typedef struct ngram_match {
-    int32_t token; /* may follow */
-    int32_t order; /* of the n-gram that says so */
-    float p;       /* 0..1: estimated probability that it is what follows; the matches of a lookup sum to 1 at most */
-    uint32_t slot; /* where it came from, for ngram_judge alone */
+    int32_t token; /* that may follow */
+    int32_t order; /* of the n-gram that proposes it */
+    float p;       /* 0..1: estimated probability that it follows; those of one lookup sum to 1 at most */
+    uint32_t slot; /* with `tag` the entry it comes from, for ngram_judge alone */
     uint32_t tag;
 } ngram_match;
 
@@ -68,22 +68,22 @@ void ngram_close(ngram_cache **cache);
 void ngram_clear(ngram_cache *cache);
 
 /*
- * tokens[n - 1] followed tokens[0..n-2], of which only the last order_max - 1 are looked at. Where there are fewer,
- * only the orders that they suffice for are learned; without context (n < 2), or from a source that is switched off,
- * nothing is. Of a rejected draft, all tokens from the first that was wrong are worth learning, each after those before
- * it: what was right but for its place is found again.
+ * Learns that tokens[n - 1] followed tokens[0..n-2]. Only the last order_max - 1 of these count; with fewer, only the
+ * orders that they suffice for are learned. Does nothing without context (n < 2) or for a source that is switched off.
+ * Of a rejected draft, the caller passes every token from the first wrong one on, each after those before it: a draft
+ * that came a few tokens too early is found again.
  */
 void ngram_learn(ngram_cache *cache, ngram_source source, const int32_t *tokens, int32_t n);
 
 /*
- * Up to max distinct continuations of tokens[0..n-1], best first; returns how many. A continuation that several
- * orders know is returned for the longest. Within an order, the most probable comes first. 0 if n or max <= 0.
+ * Up to max distinct continuations of tokens[0..n-1], best first; returns how many, 0 if n or max <= 0. A continuation
+ * that several orders know is returned for the longest. Within an order, the most probable comes first.
  */
 int32_t ngram_lookup(const ngram_cache *cache, const int32_t *tokens, int32_t n, ngram_match *out, int32_t max);
 
 /*
- * A match was put to the test; hit: it was the token that followed. To be called for matches whose turn came alone:
- * what hangs below a rejected candidate says nothing. A match whose n-gram has been forgotten since is ignored.
+ * Records how a match did; hit: it was the token that followed. Only for matches after accepted tokens: a child of a
+ * rejected candidate was not tested. A match whose n-gram has been forgotten since is ignored.
  */
 void ngram_judge(ngram_cache *cache, const ngram_match *match, bool hit);
 

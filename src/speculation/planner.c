@@ -30,7 +30,7 @@ static float rate_of(const planner_rate *r) {
 }
 
 void planner_init(planner *p, const sereno_engine *target, const sereno_engine *draft) {
-    /* It begins with a trial: what a draft costs and brings is not known before. */
+    /* Begins with a trial, because the draft's cost and acceptance are not known yet. */
     *p =
         (planner){.target.engine = target, .draft.engine = draft, .patience = PATIENCE_MIN, .trial_steps = TRIAL_STEPS};
     for (int i = 0; i < SERENO_BATCHES; i++) {
@@ -76,7 +76,7 @@ int32_t planner_batch_index(int32_t n) {
     return i;
 }
 
-/* A draft that is further behind than a pass takes tokens needs several. */
+/* Expected time for n_tokens, in several passes if there are more than a pass takes. */
 static double pass_us(const pass_costs *t, int32_t n_tokens, int32_t context) {
     double us = 0;
     for (int32_t n; n_tokens > 0; n_tokens -= n) {
@@ -87,8 +87,8 @@ static double pass_us(const pass_costs *t, int32_t n_tokens, int32_t context) {
 }
 
 /*
- * Passes are held up by whatever else runs, and never sped up: so an estimate follows the fast ones and rises slowly.
- * What moves one batch (another clock, another memory) moves the others too, but not all alike.
+ * Other programs slow passes down and never speed them up. So an estimate follows fast passes quickly and slow ones
+ * slowly. A change for one batch, such as another clock rate, mostly holds for the other batches, too.
  */
 void planner_saw_pass(planner *p, pass_costs *t, int32_t n_tokens, int32_t context, double us) {
     static const double share = 0.2, rise_max = 0.03, others = 0.8;
@@ -119,7 +119,7 @@ void planner_saw_step(planner *p, int32_t tokens) {
 
 void planner_begin_step(planner *p, int32_t context) {
     p->step_us = 0; /* of a step that was cancelled */
-    /* Engines sum over all of a plan to say what a pass takes; it hardly changes from one token to the next. */
+    /* An engine's pass_us sums over a whole plan, and hardly changes from one token to the next. So it is cached. */
     enum { CONTEXT_STEP = 64 };
     if (p->expected_context == 0 || context >= p->expected_context || context < p->expected_context - CONTEXT_STEP) {
         p->expected_context = (context / CONTEXT_STEP + 1) * CONTEXT_STEP;
@@ -133,7 +133,7 @@ void planner_begin_step(planner *p, int32_t context) {
     if (p->draft.engine) p->draft_us = pass_us(&p->draft, 1, context);
 }
 
-/* Tokens a microsecond: what time is worth. */
+/* Tokens per microsecond, the price of time. */
 static double rate_now(const planner *p, int32_t n_roots) {
     double plain = n_roots / p->verify_us[n_roots];
     double recent = (p->recent_tokens + prior_steps * n_roots) / (p->recent_us + prior_steps * n_roots / plain);
@@ -142,14 +142,14 @@ static double rate_now(const planner *p, int32_t n_roots) {
 
 /* ---- Decisions ---- */
 
-/* The best batch for candidates that come one after the other: expected tokens less the time's worth. */
+/* Finds the best batch for candidates added one after the other: the largest expected tokens less the price of time. */
 typedef struct worth {
     double rate, expected, best;
     int32_t n;     /* tokens of the pass so far */
     int32_t batch; /* that is best */
 } worth;
 
-/* What looks best is likely to be what was estimated too high, so estimates count for a little less. */
+/* The best-looking choice is often the one whose estimate is too high, so estimates are lowered a little. */
 static const double doubt = 0.9;
 
 static worth worth_of_roots(const planner *p, int32_t n_roots, const sereno_bounds *b) {
@@ -162,14 +162,14 @@ static void worth_add(worth *w, const planner *p, float probability, const seren
     if (w->n >= b->batch_max) return;
     w->n++;
     w->expected += doubt * (double)probability;
-    /* Up to the smallest batch places are paid for in any case. */
+    /* places up to batch_min cost nothing more */
     double value = w->expected - w->rate * p->verify_us[w->n < b->batch_min ? b->batch_min : w->n];
-    if (!(value > w->best)) return; /* nor where it is not a number */
+    if (!(value > w->best)) return; /* written so that a NaN fails */
     w->best = value;
     w->batch = w->n;
 }
 
-/* Of a chain that the draft has given, or might, with n-grams in the places after it. */
+/* Worth of a chain of drafted or expected tokens, with n-grams in the places behind it. */
 static double worth_of_chain(const planner *p, const draft_state *s, const float *chain, int32_t n,
                              const sereno_bounds *b) {
     worth w = worth_of_roots(p, s->n_roots, b);
@@ -183,14 +183,14 @@ static double worth_of_chain(const planner *p, const draft_state *s, const float
     return w.best;
 }
 
-/* Tokens that the request is expected to bring: as many again as there have been, at a guess. */
+/* Tokens that the request is expected to get: at a guess, as many as so far. */
 static int32_t tokens_to_come(const draft_state *s) {
     enum { AT_LEAST = 128 };
     int32_t to_come = s->committed > AT_LEAST ? s->committed : AT_LEAST;
     return to_come < s->remaining ? to_come : s->remaining;
 }
 
-/* What it takes the draft to be up to date, a step: it is paid once for all that is to come. */
+/* The time for bringing the draft up to date, spread over the expected steps of the request. */
 static double catching_up_us(const planner *p, const draft_state *s) {
     enum { TOKENS_A_STEP = 3 };
     if (s->behind <= 1) return 0;
@@ -217,9 +217,8 @@ static bool drafting_pays(const planner *p, const draft_state *s, int32_t length
 }
 
 /*
- * Whether a trial can be afforded. What it takes to catch up may be in vain: over all trials, 2 % of the time that
- * there has been and is expected. A draft that has only fallen behind by waiting so gets further trials as far as it is
- * cheap.
+ * Whether a trial is affordable. Bringing the draft up to date for it may be in vain, so all trials together may spend
+ * 2 % of the time so far and of the expected rest on that.
  */
 static bool afford_trial(planner *p, const draft_state *s) {
     const double share = 0.02;
@@ -229,7 +228,7 @@ static bool afford_trial(planner *p, const draft_state *s) {
     return true;
 }
 
-/* A draft that has failed is tried again; what was seen long ago then counts no more than a prior. */
+/* Begins to try a draft again that did not pay. Its old acceptance rates count only as much as a prior. */
 static void begin_trial(planner *p) {
     for (int i = 0; i < PLANNER_DEPTHS; i++) {
         p->at_depth[i] = prior(rate_of(&p->at_depth[i]));
@@ -245,7 +244,7 @@ static void begin_trial(planner *p) {
 
 bool planner_draft_more(planner *p, const draft_state *s, const sereno_bounds *bounds) {
     int32_t most = bounds->draft_max < s->depth_max ? bounds->draft_max : s->depth_max;
-    /* Nor more than a pass can verify, unless an experiment asks for it. */
+    /* no more than a pass can verify, unless draft_min asks for it */
     if (most > bounds->batch_max - s->n_roots) most = bounds->batch_max - s->n_roots;
     if (most < bounds->draft_min) most = bounds->draft_min < s->depth_max ? bounds->draft_min : s->depth_max;
     if (!p->draft.engine || !bounds->may_draft || s->drafted >= most) return false;

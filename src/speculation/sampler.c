@@ -14,10 +14,10 @@
 
 enum {
     BLOCK = 16,
-    LANES = 64, /* more than so many of the most likely are found by counting */
+    LANES = 64, /* a larger top_k is found by counting */
     CUT_BITS = 11,
     CUT_BINS = 1 << CUT_BITS,
-    WORK_FIXED = 16384, /* bound of the work that does not grow with the vocabulary: bins above all */
+    WORK_FIXED = 16384, /* bound of the work that does not grow with the vocabulary, mostly bins */
     WORK_A_TOKEN = 16,  /* and of the rest, for each token of the vocabulary */
 };
 
@@ -38,7 +38,7 @@ sereno_sampler sereno_sampler_defaults(void) {
     return (sereno_sampler){.temperature = 0.7f, .top_k = 40, .top_p = 0.95f, .min_p = 0.05f};
 }
 
-/* Written so that a NaN fails. */
+/* written so that a NaN fails */
 static int check_range(const char *what, float value, float high, sereno_error *err) {
     if (value >= 0 && value <= high) return SERENO_OK;
     return err_set(err, SERENO_ERR_INVALID, "%s is %g; 0 to %g is allowed", what, (double)value, (double)high);
@@ -67,8 +67,8 @@ void sereno_candidates_close(sereno_candidates **candidates) {
     *candidates = NULL;
 }
 
-/* Whether any of BLOCK logits is at least a bound: nearly never, for most of a vocabulary. Without branches, for
- * vectors. */
+/* Whether any of BLOCK logits reaches a bound, which most blocks do not. Without branches, so that it becomes
+ * vector code. */
 static bool any_reaches(const float *logits, float bound) {
     int any = 0;
     for (int i = 0; i < BLOCK; i++) {
@@ -77,13 +77,13 @@ static bool any_reaches(const float *logits, float bound) {
     return any;
 }
 
-/* Passes over a block of logits that are all below the bound; *end: where it ends. */
+/* Whether a whole block of logits is below the bound; *end: where the block ends. */
 static bool may_skip(const sereno_candidates *c, const float *logits, int32_t first, float bound, int32_t *end) {
     *end = first + BLOCK < c->n_vocab ? first + BLOCK : c->n_vocab;
     return *end - first == BLOCK && !any_reaches(logits + first, bound);
 }
 
-/* Finds the peaks. The k-th of them is one that k logits reach, so what lies below is not among the k largest. */
+/* Finds the peaks. At least k logits reach the k-th peak, so no logit below it is among the k largest. */
 static void find_peaks(sereno_candidates *c, const float *logits) {
     float *peaks = c->peaks;
     for (int i = 0; i < LANES; i++) {
@@ -91,7 +91,7 @@ static void find_peaks(sereno_candidates *c, const float *logits) {
     }
     for (int32_t first = 0; first < c->n_vocab; first += LANES) {
         int32_t n = c->n_vocab - first < LANES ? c->n_vocab - first : LANES;
-        for (int32_t i = 0; i < n; i++) { /* as vectors do it; what is no number is not above anything */
+        for (int32_t i = 0; i < n; i++) { /* becomes vector code; a NaN is above nothing */
             float logit = logits[first + i] <= FLT_MAX ? logits[first + i] : -INFINITY;
             peaks[i] = logit > peaks[i] ? logit : peaks[i];
         }
@@ -194,7 +194,7 @@ static float small_exp(float x) {
     return e * scale;
 }
 
-/* What the most likely candidates are counted by until they are enough. */
+/* How `cut` counts candidates towards its goal. */
 typedef struct measure {
     bool by_mass; /* each counts its probability over the first's, else 1 */
     float first;  /* the largest logit */
@@ -204,7 +204,7 @@ static double count_of(const measure *m, candidate c) {
     return m->by_mass ? (double)small_exp(c.logit - m->first) : 1;
 }
 
-/* Counts the candidates whose rank begins with `prefix` by the next `bits` bits, behind which `shift` are left. */
+/* Sorts the candidates whose rank begins with `prefix` into bins by the next `bits` bits; `shift` bits remain. */
 static void fill_bins(sereno_candidates *c, int32_t n, const measure *m, uint32_t prefix, int bits, int shift) {
     memset(c->bins, 0, sizeof c->bins);
     for (int32_t i = 0; i < n; i++) {
@@ -214,7 +214,8 @@ static void fill_bins(sereno_candidates *c, int32_t n, const measure *m, uint32_
     c->work += n + CUT_BINS;
 }
 
-/* The bin in which the goal is reached, or the last one that holds anything; *before: what those before it come to. */
+/* The bin in which the sum reaches the goal, or the last bin that is not empty. *before: the sum of the bins before
+ * it. */
 static uint32_t find_bin(const sereno_candidates *c, double goal, double *before) {
     double sum = *before;
     uint32_t at = 0;
@@ -229,9 +230,9 @@ static uint32_t find_bin(const sereno_candidates *c, double goal, double *before
 }
 
 /*
- * Leaves the fewest of the first n candidates, most likely first and of equal ones those with the lower ids, that
- * together count as much as `goal`. Without sorting: the rank of the last one is found by counting, some bits at a
- * time. Returns how many are left. The list is in order of ids, before and after.
+ * Keeps the fewest of the first n candidates that together reach `goal`: the most likely ones, and of equal ones those
+ * with lower ids. Returns how many. Instead of sorting, it finds the rank of the last kept candidate by counting, some
+ * bits at a time. The list is in order of ids, before and after.
  */
 static int32_t cut(sereno_candidates *c, int32_t n, const measure *m, double goal) {
     uint32_t last = 0;
@@ -253,8 +254,7 @@ static int32_t cut(sereno_candidates *c, int32_t n, const measure *m, double goa
     return left;
 }
 
-/* Puts all finite logits that reach `least` into the list, and *mass is that of all; returns how many are in the list.
- */
+/* Puts all finite logits that reach `least` into the list; returns how many. *mass: of the whole vocabulary. */
 static int32_t take_all(sereno_candidates *c, const float *logits, float least, double *mass) {
     int32_t n = 0, end;
     *mass = 0;
@@ -286,8 +286,8 @@ static bool takes_all(const sereno_sampler *s, const sereno_candidates *c) {
     return s->top_k == 0 || s->top_k >= c->n_vocab;
 }
 
-/* Puts what top_k leaves into the list, but for some of what is below `least`, and its mass with that; returns how
- * many. Nearly always the tokens near the first hold all that is wanted; only else all others are listed too. */
+/* Puts the candidates that top_k leaves into the list; it may omit those below `least`, but *mass includes them.
+ * Returns how many. Tokens near the likeliest one are nearly always enough; only if not, all tokens are listed. */
 static int32_t take_top(const sereno_sampler *s, const float *logits, float least, sereno_candidates *c, double *mass) {
     const measure one = {.by_mass = false}, probability = {.by_mass = true, .first = c->peaks[0]};
     const float near = c->peaks[0] - 8;
@@ -308,7 +308,7 @@ static int32_t take_top(const sereno_sampler *s, const float *logits, float leas
     return n;
 }
 
-/* Likewise what top_k and top_p leave. */
+/* The same for top_k and top_p together. */
 static int32_t narrow(const sereno_sampler *s, const float *logits, float least, sereno_candidates *c) {
     double mass;
     int32_t n = take_top(s, logits, least, c, &mass);
@@ -335,7 +335,7 @@ static float uniform(noise *n, int32_t token) {
     return philox_unit(n->block.word[(uint32_t)token % 4]);
 }
 
-/* Standard Gumbel noise lies between that of the smallest uniform number and this, that of the largest. */
+/* Upper bound of the noise: that of the largest uniform number. */
 static const float gumbel_max = 16.7F;
 
 static float gumbel(float u) {
@@ -350,23 +350,23 @@ typedef struct ranking {
     noise noise;
     sereno_choice *out;
     int32_t n, max;
-    float logit_least;    /* what lies below is not worth a look */
-    double uniform_least; /* nor is, with noise, a smaller uniform number */
+    float logit_least;    /* tokens below it cannot be chosen */
+    double uniform_least; /* with noise: nor can those with a smaller uniform number */
 } ranking;
 
-/* Whether a comes before b: equal values as their logits are, and these by their ids. */
+/* Whether a comes before b. Equal values are ordered by logits, equal logits by ids. */
 static bool is_better(const ranking *r, sereno_choice a, sereno_choice b) {
     if (a.value != b.value) return a.value > b.value;
     return less_likely((candidate){r->logits[b.token], b.token}, (candidate){r->logits[a.token], a.token});
 }
 
-/* With all places taken: what it takes to get one. A little less, because floats round. */
+/* With all places taken: raises the bounds to what a better choice needs; a little less, because floats round. */
 static void raise_bounds(ranking *r) {
     float last = r->out[r->max - 1].value, least = last;
     if (r->s->temperature > 0) {
         float value = last - 0.01F - 1e-6F * fabsf(last);
         least = r->first + r->s->temperature * (value - gumbel_max);
-        r->uniform_least = exp(-exp(-(double)value)); /* noise must do it all: no logit is above the first */
+        r->uniform_least = exp(-exp(-(double)value)); /* for a logit as large as the first, so that only noise counts */
     }
     r->logit_least = fmaxf(r->logit_least, least);
 }
@@ -390,7 +390,7 @@ static void consider(ranking *r, candidate c) {
     if (r->s->temperature > 0) {
         float u = uniform(&r->noise, c.id);
         if ((double)u < r->uniform_least) return;
-        /* Relative to the first, so that a small temperature cannot overflow. */
+        /* relative to the largest logit, so that a small temperature cannot overflow */
         value = (c.logit - r->first) / r->s->temperature + gumbel(u);
     }
     insert_choice(r, (sereno_choice){c.id, value});

@@ -1,6 +1,7 @@
 /*
- * The candidate tree of one sequence and one step: tokens that may follow the last committed one (the root, which is
- * no candidate), each with its estimated probability of being accepted. Where it branches, at most one child can be.
+ * The candidate tree of one sequence and one step: tokens that may follow the last committed token, each with its
+ * estimated probability of being accepted. That last token is the root and no candidate. Of siblings at most one can be
+ * accepted.
  *
  * Guarantee: the children of a node differ, a parent stands before its children, and a candidate's probability is at
  * most its parent's, so that taking candidates by falling probability never takes one without its ancestors.
@@ -16,8 +17,8 @@
 enum { TREE_ROOT = -1, TREE_MAX = 256 };
 
 typedef enum candidate_source {
-    CANDIDATE_DRAFT_MODEL, /* what the draft model chose */
-    CANDIDATE_RUNNER_UP,   /* what it would have chosen next */
+    CANDIDATE_DRAFT_MODEL, /* the draft model's first choice */
+    CANDIDATE_RUNNER_UP,   /* its second choice */
     CANDIDATE_NGRAM,
 } candidate_source;
 
@@ -26,12 +27,12 @@ typedef struct candidate {
     int32_t parent; /* index, or TREE_ROOT */
     int32_t depth;  /* 1: child of the root */
     candidate_source source;
-    bool from_ngram;   /* the n-gram cache proposed it, alone or too; then `match` is set */
-    ngram_match match; /* where from */
-    int32_t lead;      /* neural: class of the draft's lead of the first over the second choice (planner.h) */
-    float q;           /* probability of being accepted if its parent is */
-    float p;           /* of being accepted */
-    int32_t input;     /* its place in the pass, from the sequence's root on; -1: not in it */
+    bool from_ngram; /* the n-gram cache proposed it, too or alone; then `match` is set */
+    ngram_match match;
+    int32_t lead;  /* CANDIDATE_DRAFT_MODEL: class of the draft's lead (planner_lead) */
+    float q;       /* 0..1: probability of being accepted if its parent is */
+    float p;       /* 0..1: of being accepted */
+    int32_t input; /* its input in the pass; -1: not in it */
 } candidate;
 
 typedef struct candidate_tree {
@@ -40,8 +41,8 @@ typedef struct candidate_tree {
 } candidate_tree;
 
 /*
- * Adds a child that is accepted with probability `q` if its parent is accepted and none of its siblings so far.
- * A sibling with the same token is returned instead, its probability raised to q. Returns its index, -1 when full.
+ * Adds a child; q: probability that it is accepted if its parent is and none of its siblings so far. If a sibling has
+ * the same token, raises that one's q instead. Returns the index of the child or sibling, -1 when the tree is full.
  */
 int32_t tree_add(candidate_tree *tree, int32_t parent, int32_t token, candidate_source source, float q);
 

@@ -1,4 +1,4 @@
-/* Runs of a co-running bench for tests, made by hand. */
+/* Hand-made runs of a co-running bench, for tests. */
 #ifndef TESTS_CORUN_FIXTURE_H
 #define TESTS_CORUN_FIXTURE_H
 
@@ -8,7 +8,7 @@
 #include "corun_run.h"
 #include "support.h"
 
-/* Appends a run of 10 s: frames of 1, 2, 3 ... ms, of which the last n_janky are so. It is valid until the next one. */
+/* Appends a run of 10 s with frames of 1, 2, 3 ... ms, the last n_janky of them janky. Valid until the next call. */
 static inline corun_run *add_run(corun_runs *runs, const char *strategy, const char *foreground, int32_t repeat,
                                  int32_t n_frames, int32_t n_janky) {
     corun_run run = {.repeat = repeat, .seconds = 10, .n_frames = n_frames};

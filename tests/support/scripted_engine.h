@@ -1,6 +1,6 @@
 /*
- * An engine that is nothing but a rule: what each of a few words is worth after the two tokens before it. It takes as
- * much made-up time as is asked for, with boundaries, sleeps and abandoned passes as the contract has them.
+ * An engine whose logits are a rule of the last two tokens, over a few words. Its passes take a given simulated time,
+ * and follow the contract of boundaries, sleeps and abandoned passes.
  */
 #ifndef TESTS_SCRIPTED_ENGINE_H
 #define TESTS_SCRIPTED_ENGINE_H
@@ -13,25 +13,25 @@ enum { SCRIPTED_VOCAB = 512, SCRIPTED_CONTEXT = 256, SCRIPTED_SEQUENCES = 2, SCR
 typedef struct scripted_engine {
     sereno_engine base;
     sereno_engine_info info;
-    uint64_t *now_ns;               /* the time; passes and sleeps move it on */
-    uint64_t subgraph_ns;           /* what each takes, and a tenth of that more for each token of the pass */
-    float deviation;                /* from the rule, of a draft that is not always right */
-    int32_t end_token;              /* a word more, which ends texts; 0: none */
-    struct scripted_engine *target; /* of a self-draft: it holds what the target holds, and may go on alone */
-    uint64_t changes, seen;         /* of its sequences; of the target's that it knows */
+    uint64_t *now_ns;               /* the simulated time; passes and sleeps advance it */
+    uint64_t subgraph_ns;           /* time of a subgraph, plus a tenth of it for each token of the pass */
+    float deviation;                /* of a draft's logits from the rule, so that it is not always right */
+    int32_t end_token;              /* one more word, which ends texts; 0: none */
+    struct scripted_engine *target; /* of a self-draft: begins with the target's tokens and may add its own */
+    uint64_t changes, seen;         /* changes of its sequences; the target's changes that it has followed */
     int32_t held[SCRIPTED_SEQUENCES][SCRIPTED_CONTEXT], n[SCRIPTED_SEQUENCES];
     sereno_input inputs[SERENO_PREFILL_BATCH_MAX]; /* of the last pass */
-    int32_t before[SERENO_PREFILL_BATCH_MAX];      /* the token before each */
+    int32_t before[SERENO_PREFILL_BATCH_MAX];      /* the token before each input */
     int32_t n_inputs, n_passes;
     bool sample_cpu;            /* of the last pass */
     uint64_t slept_ns, busy_ns; /* in all passes */
     float logits[SCRIPTED_VOCAB];
 } scripted_engine;
 
-/* By a clock of scripted_clock. Opens nothing, and needs no closing. It must stay where it is put. */
+/* An engine on a clock of scripted_clock. Needs no closing; must not be moved. */
 scripted_engine scripted_engine_of(const sereno_clock *clock, uint64_t subgraph_ns, float deviation);
 
-/* A clock that shows a time. */
+/* A clock that reads *now_ns. */
 sereno_clock scripted_clock(uint64_t *now_ns);
 
 /* The rule: logits after a token and the one before it. */

@@ -1,4 +1,4 @@
-/* A sensor on an engine that is nothing but figures: time comes with the boundaries. */
+/* A sensor on a simulated engine, whose boundaries the test reports with their times. */
 #ifndef TESTS_SENSE_BENCH_H
 #define TESTS_SENSE_BENCH_H
 
@@ -14,7 +14,7 @@ typedef struct figures {
     sereno_engine_info info;
 } figures;
 
-/* A clock that goes on by itself: 8 loads take 8 * load_ns. */
+/* A clock that advances by itself, so that a probe's 8 loads take 8 * load_ns. */
 typedef struct figure_clock {
     uint64_t now_ns, load_ns, calls;
 } figure_clock;
@@ -30,7 +30,7 @@ typedef struct bench {
 
 uint64_t figure_now(void *ctx);
 
-/* Page faults that the sensor of a bench is told of, and by what. */
+/* The page faults that a bench's sensor reads, and the function that it reads them by. */
 uint64_t *faults(void);
 uint64_t count_faults(void *ctx);
 
@@ -41,16 +41,16 @@ void close_bench(bench *b);
 /* Kinds in the order of a plan: attention is every fifth from the second on. */
 sereno_subgraph_kind kind_of(int32_t subgraph);
 
-/* A subgraph has ended; time goes on by what it took. */
+/* Reports the end of a subgraph and advances the time by `us`. */
 sereno_signals report(bench *b, sereno_plan_kind plan, int32_t batch, int32_t subgraph, double us);
 
-/* A sleep has ended; the caller lets time go on. */
+/* Reports the end of a sleep; the caller advances the time. */
 sereno_signals rest(bench *b, uint64_t slept_ns);
 
-/* Passes whose subgraph i takes 100 + 10 i us times `times`; returns the mean slowdown of the last. */
+/* Runs n passes whose subgraph i takes (100 + 10 i) * times us; returns the mean slowdown of the last pass. */
 double run_passes(bench *b, sereno_plan_kind plan, int32_t batch, int n, double times);
 
-/* Of batch 1 of the draft, 1 and 8 of the target. */
+/* A calibration of batch 1 of the draft, and 1 and 8 of the target. */
 sereno_calibration *make_calibration(void);
 
 #endif

@@ -1,13 +1,13 @@
-/* Sessions of tests: small, on the caller's thread, and nothing kept. */
+/* Sessions for tests: small, on the caller's thread, without files. */
 #ifndef TESTS_SESSION_FIXTURE_H
 #define TESTS_SESSION_FIXTURE_H
 
 #include "support.h"
 
-/* Plain decoding on one thread, a context of 128, text that goes on as it is; nobody governs. */
+/* Plain decoding on one thread, a context of 128, raw text, not governed. */
 sereno_session_options plain_session_options(const sereno_model *model);
 
-/* Both fail the test where they fail. */
+/* Both fail the test on an error. */
 sereno_session *open_session(const sereno_session_options *options);
 sereno_answer *submit(sereno_session *s, const sereno_request *request);
 

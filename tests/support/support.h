@@ -1,4 +1,4 @@
-/* What tests share: the real model or a reason to skip, random models made on the fly, engines, seeds. */
+/* What tests share: the real model or a skip, random models made on demand, engines, seeds. */
 #ifndef TESTS_SUPPORT_H
 #define TESTS_SUPPORT_H
 
@@ -27,12 +27,11 @@
     } while (0)
 
 /*
- * Opens SmolLM2 from $SERENO_MODEL or the default place. Skips the test where there is none, but fails
- * it under CI=true.
+ * Opens SmolLM2 from $SERENO_MODEL or the default path. If there is none, skips the test, or fails it under CI=true.
  */
 sereno_model *open_real_model(void);
 
-/* Opens a random model; made by make-random-model when it is not there yet. */
+/* Opens a random model; make-random-model makes it if it does not exist yet. */
 sereno_model *open_random_model(const char *shape, const char *type);
 /* Its path; valid until the next call. */
 const char *random_model_path(const char *shape, const char *type);
@@ -40,29 +39,29 @@ const char *random_model_path(const char *shape, const char *type);
 /* Seed for a property test: $SERENO_TEST_SEED, or the clock; printed so that a failure can be repeated. */
 uint64_t test_seed(void);
 
-/* A file whole, or a failed test. The caller frees. */
+/* Reads a whole file, or fails the test. The caller frees the result. */
 uint8_t *read_whole(const char *path, size_t *size);
 
 /* Random tokens that are not control tokens. */
 void random_tokens(uint64_t seed, int32_t n_vocab, int32_t n, int32_t *out);
 
-/* An engine with everything default but these; isa NULL: the best. */
+/* An engine with defaults for all other options; isa NULL: the best. */
 sereno_engine *open_engine(const sereno_model *model, int n_threads, const char *isa, int n_ctx, int n_sequences);
 
-/* Runs tokens that follow one another in one pass, and keeps them; the last has logits. */
+/* Runs n tokens, each after the one before, in one pass and commits them; the last has logits. */
 void run_chain(sereno_engine *e, int32_t sequence, const int32_t *tokens, int32_t n);
 
-/* Where a temporary file may lie: under the build, with this process's number. Valid until the next call. */
+/* A path for a temporary file: under the build, with this process's id. Valid until the next call. */
 const char *temporary_path(const char *name);
 
-/* An observer that requests cancelling after some boundaries. */
+/* An observer that requests cancelling after `countdown` boundaries. */
 typedef struct canceller {
     sereno_cancel flag;
     uint32_t countdown;
 } canceller;
 sereno_verdict cancel_later(void *ctx, const sereno_boundary *b);
 
-/* Bounds of any kind that is allowed. */
+/* Random bounds within the allowed ranges. */
 sereno_bounds random_bounds(rng *r);
 
 #endif
