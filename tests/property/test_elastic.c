@@ -10,9 +10,9 @@
 
 enum { VOCAB = 512, CONTEXT = 192, SEQUENCES = 5, PROMPT_MAX = 80, ANSWER_MAX = 80 };
 #ifdef SERENO_SLOW_BUILD
-enum { ROUNDS = 1 }; /* a sanitizer sees as much in half the time */
+enum { ROUNDS = 1, PLACES = 16, ROWS = 3, CANCELLED = 4 }; /* a sanitizer sees as much in a quarter of the time */
 #else
-enum { ROUNDS = 2 };
+enum { ROUNDS = 2, PLACES = 40, ROWS = 8, CANCELLED = 10 };
 #endif
 
 /* realloc is wrapped: a countdown to the call that fails. */
@@ -303,7 +303,7 @@ static void test_cancelled_steps(void **state) {
         sereno_candidates *candidates;
         assert_ok(sereno_candidates_open(VOCAB, &candidates, err));
         int n_cancelled = 0;
-        for (int trial = 0; trial < 10; trial++) {
+        for (int trial = 0; trial < CANCELLED; trial++) {
             sereno_speculation options = fixed_speculation(f.draft, 4, 8, true);
             elastic_sequence *set[2] = {&texts[0].s, &texts[1].s};
             elastic el;
@@ -409,14 +409,14 @@ static void answer_next(pair *p, const sereno_request *request, const sereno_tok
 /* Wherever in an accepted run the text ends: by length, by the context, by a stop string. */
 static void test_ends_at_every_place(void **state) {
     (void)state;
-    enum { N_PROMPT = 12, LONGEST = 40 };
+    enum { N_PROMPT = 12 };
     rng r = {test_seed()};
     int32_t prompt[N_PROMPT];
     sereno_tokens whole = {0}, part = {0};
     sereno_request request = {.prompt = prompt, .n_prompt = N_PROMPT, .sampler = sereno_sampler_defaults()};
     const int32_t lengths[] = {31, 7, 3};
     int64_t n_accepted = 0, n_tokens = 0;
-    for (int32_t k = 1; k <= LONGEST; k++) {
+    for (int32_t k = 1; k <= PLACES; k++) {
         int32_t length = lengths[k % 3];
         pair p = {.f = open_fixture(SAME_MODEL, N_PROMPT + k, N_PROMPT + k)};
         sereno_speculation s = fixed_speculation(p.f.draft, length, length + 1, k % 2);
@@ -513,7 +513,7 @@ static void test_requests_in_a_row(void **state) {
     int n_ended = 0;
     for (draft_kind kind = NO_DRAFT; kind < KINDS; kind++) {
         pair p = {.f = open_fixture(kind, CONTEXT, CONTEXT)};
-        for (int trial = 0; trial < 8; trial++) {
+        for (int trial = 0; trial < ROWS; trial++) {
             sereno_speculation s = random_speculation(&r, p.f.draft);
             open_generators(&p, &s);
             for (int turn = 0; turn < 6; turn++) {
