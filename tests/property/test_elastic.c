@@ -9,10 +9,10 @@
 #include "support.h"
 
 enum { VOCAB = 512, CONTEXT = 192, SEQUENCES = 5, PROMPT_MAX = 80, ANSWER_MAX = 80 };
-#ifdef SERENO_SLOW_BUILD
-enum { ROUNDS = 1, PLACES = 16, ROWS = 3, CANCELLED = 4 }; /* a sanitizer sees as much in a quarter of the time */
+#ifdef SERENO_SLOW_BUILD /* a sanitizer sees as much in less than half of the time */
+enum { SETS = 1, CANCELLED = 4, PLACES = 16, DEEP = 2, ROWS = 5, SYNTHETIC = 5 };
 #else
-enum { ROUNDS = 2, PLACES = 40, ROWS = 8, CANCELLED = 10 };
+enum { SETS = 6, CANCELLED = 10, PLACES = 40, DEEP = 4, ROWS = 8, SYNTHETIC = 20 };
 #endif
 
 /* realloc is wrapped: a countdown to the call that fails. */
@@ -283,7 +283,7 @@ static void test_sets(void **state) {
     sereno_speculation_stats sum = {0};
     for (draft_kind kind = NO_DRAFT; kind < KINDS; kind++) {
         fixture f = open_fixture(kind, CONTEXT, CONTEXT);
-        for (int trial = 0; trial < 3 * ROUNDS; trial++) {
+        for (int trial = 0; trial < SETS; trial++) {
             run_set(&f, &r, 12, &sum);
         }
         if (kind == NO_DRAFT) assert_true(sum.accepted_neural == 0);
@@ -489,7 +489,7 @@ static void test_the_deepest_tree(void **state) {
     enum { N_CTX = 700 };
     rng r = {test_seed()};
     int64_t n_deepest = 0;
-    for (int trial = 0; trial < 4; trial++) {
+    for (int trial = 0; trial < DEEP; trial++) {
         pair p = {.f = open_fixture(SAME_MODEL, N_CTX, N_CTX)};
         sereno_speculation s = fixed_speculation(p.f.draft, SERENO_DRAFT_MAX, SERENO_VERIFY_BATCH_MAX, true);
         int32_t prompt[8];
@@ -589,7 +589,7 @@ static sereno_speculation_stats run_synthetic(const fixture *f, const sereno_spe
     sereno_speculation_stats sum = {0};
     assert_ok(generator_open(f->engine, sereno_model_tokenizer(f->model), s, &g, err));
     generator_set_synthetic(g, synthetic);
-    for (int i = 0; i < 10 * ROUNDS; i++) {
+    for (int i = 0; i < SYNTHETIC; i++) {
         sereno_generation out;
         int32_t prompt[4];
         random_tokens(rng_u64(r), VOCAB, 4, prompt);
