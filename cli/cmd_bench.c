@@ -46,7 +46,9 @@ bench_watch bench_watch_of(bench_command *b) {
     return (bench_watch){&b->cancel, on_progress, b};
 }
 
-static bool on_load(void *ctx, uint64_t done, uint64_t total) {
+/* One bar for all that is opened. */
+static bool on_load(void *ctx, const char *what, uint64_t done, uint64_t total) {
+    (void)what;
     bench_command *b = ctx;
     progress_update(&b->bar, done, total);
     return !sereno_cancel_requested(&b->cancel);
@@ -63,23 +65,15 @@ sereno_engine_options bench_engine_options(bench_command *b, const machine_optio
     take_class(b, machine);
     machine_apply(machine, &o);
     o.isa = machine_isa(NULL);
-    o.progress = on_load;
-    o.progress_ctx = b;
+    o.progress = (sereno_progress){on_load, b};
     return o;
-}
-
-/* One bar for all that is opened. */
-static bool on_open(void *ctx, const char *what, uint64_t done, uint64_t total) {
-    (void)what;
-    return on_load(ctx, done, total);
 }
 
 int bench_open(bench_command *b, const sereno_session_options *options, const machine_options *machine,
                sereno_session **out) {
     sereno_session_options o = *options;
     take_class(b, machine);
-    o.progress = on_open;
-    o.progress_ctx = b;
+    o.progress = (sereno_progress){on_load, b};
     int status = sereno_session_open(&o, out, &b->err);
     if (!status || o.engine_of) return status; /* the draft's error: no advice on model and cores */
     b->machine = machine;

@@ -53,7 +53,7 @@ typedef struct kernels_arguments {
 } kernels_arguments;
 
 static int run_bench(const command_line *cl, const kernels_arguments *a) {
-    tensor_type types[KERNELS_TYPES];
+    tensor_type types[READABLE_TYPES];
     char known[128];
     kernels_shape shapes[SHAPES_MAX];
     kernels_options o = {.isa = machine_isa(a->isa), .types = types, .shapes = a->shapes.n ? shapes : default_shapes};

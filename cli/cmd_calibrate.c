@@ -83,7 +83,8 @@ static void print_table(const calibrating *c, const sereno_calibration_summary *
 
 /* ---- The work ---- */
 
-static bool on_progress(void *ctx, uint64_t done, uint64_t total) {
+static bool on_progress(void *ctx, const char *what, uint64_t done, uint64_t total) {
+    (void)what; /* it is the bench's activity */
     calibrating *c = ctx;
     bench_watch w = bench_watch_of(&c->bench);
     watch_progress(&w, done, total);
@@ -105,8 +106,7 @@ static int measure(calibrating *c) {
         .seconds = (double)a->seconds,
         .stressor_cpu = a->stressor_cpu < 0 ? cpu_beside(a->machine.cpu_list, a->machine.n_cpus) : a->stressor_cpu,
         .for_threads = a->machine.n_threads,
-        .progress = on_progress,
-        .ctx = c};
+        .progress = {on_progress, c}};
     c->bench.activity = "calibrating";
     sereno_calibration *calibration = NULL;
     int status = open_session(c);

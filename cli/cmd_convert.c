@@ -36,8 +36,9 @@ static void on_interrupt(void *ctx) {
     sereno_cancel_request(&c->cancel);
 }
 
-static bool on_progress(void *ctx, uint64_t done, uint64_t total) {
+static bool on_progress(void *ctx, const char *what, uint64_t done, uint64_t total) {
     converting *c = ctx;
+    if (c->bar.label != what) progress_begin(&c->bar, what, !c->common.json);
     progress_update(&c->bar, done, total);
     return !sereno_cancel_requested(&c->cancel);
 }
@@ -57,8 +58,7 @@ static int check_output(converting *c) {
 static int write_output(converting *c, uint64_t *bytes) {
     int status = output_file_open(c->output, c->force, &c->out, &c->err);
     if (status) return status;
-    progress_begin(&c->bar, "converting", !c->common.json);
-    status = conversion_write(&c->conversion, c->out->to, c->output, on_progress, c, &c->err);
+    status = conversion_write(&c->conversion, c->out->to, c->output, &(sereno_progress){on_progress, c}, &c->err);
     *bytes = (uint64_t)ftello(c->out->to);
     if (!status) status = output_file_commit(c->out, &c->err); /* the bar stays: reaching the disk takes its time */
     progress_end(&c->bar);

@@ -1,5 +1,6 @@
 /* sereno foreground: a frame loop that can jank, and its tuning to the machine. */
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -83,11 +84,14 @@ static void print_line(foreground_command *c, json_t *document) {
     json_decref(document);
 }
 
-static void print_header(foreground_command *c) {
+/* picture: hash of frame 0, by which runs can show that they do the same work. */
+static void print_header(foreground_command *c, uint64_t picture) {
     const profile *p = &c->profile;
-    print_line(c, json_pack("{s:i, s:s, s:i, s:I, s:o, s:b}", "schema_version", SCHEMA_VERSION, "profile", p->name,
+    char hash[17];
+    snprintf(hash, sizeof hash, "%016" PRIx64, picture);
+    print_line(c, json_pack("{s:i, s:s, s:i, s:I, s:o, s:b, s:s}", "schema_version", SCHEMA_VERSION, "profile", p->name,
                             "fps", p->fps, "period_ns", (json_int_t)c->out.period_ns, "scale", json_float(p->scale),
-                            "tuned", c->tuned));
+                            "tuned", c->tuned, "picture", hash));
 }
 
 static void print_summary(foreground_command *c) {
@@ -95,8 +99,8 @@ static void print_summary(foreground_command *c) {
     const sereno_quantiles ms = {frame_totals_ms(t, 0.5), frame_totals_ms(t, 0.95), frame_totals_ms(t, 0.99)};
     json_t *summary =
         json_pack("{s:I, s:I, s:f, s:I, s:o, s:f}", "frames", (json_int_t)t->frames, "janky", (json_int_t)t->janky,
-                  "jank_rate", frame_totals_jank(t), "dropped", (json_int_t)t->dropped, "frame_ms", json_quantiles(ms),
-                  "latency_ns", frame_totals_latency_ns(t));
+                  "jank_rate", frame_totals_jank(t), "dropped", (json_int_t)t->dropped, "frame_ms",
+                  json_quantiles(ms, true), "latency_ns", frame_totals_latency_ns(t));
     print_line(c, json_pack("{s:o}", "summary", summary));
 }
 
@@ -133,7 +137,7 @@ static int make_frames(foreground_command *c) {
     };
     scene_draw(s, 0); /* a frame by which caches and page tables are warm; it is not counted */
     status = frame_output_open(&c->out, SECOND_NS / (uint64_t)c->profile.fps, c->a->common.json, &c->err);
-    if (!status && c->a->common.json) print_header(c);
+    if (!status && c->a->common.json) print_header(c, scene_hash(s));
     if (!status && !c->out.broken_by) frame_loop_run(&o);
     scene_close(&s);
     if (status) return fail(&c->diag, &c->err);

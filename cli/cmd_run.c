@@ -118,8 +118,7 @@ static int load(run *r) {
     sereno_session_options options = session_options(o->model, n_ctx, &o->machine, draft, &o->governor);
     options.raw = o->raw;
     options.system = o->system;
-    options.progress = on_load;
-    options.progress_ctx = r;
+    options.progress = (sereno_progress){on_load, r};
     machine_take_class(&o->machine, &r->diag);
     int status = sereno_session_open(&options, &r->session, &r->err);
     progress_end(&r->bar);
@@ -197,20 +196,22 @@ static double rate(double n, double ms) {
 }
 
 static json_t *json_settings(const run *r) {
-    const sereno_sampler *s = &r->options->sampler;
+    const run_options *o = r->options;
     json_t *stops = json_array();
-    for (int i = 0; i < r->options->stops.n; i++) {
-        json_array_append_new(stops, json_string(r->options->stops.items[i]));
+    for (int i = 0; i < o->stops.n; i++) {
+        json_array_append_new(stops, json_string(o->stops.items[i]));
     }
-    const draft_options *draft = &r->options->draft;
-    return json_pack("{s:i, s:o, s:i, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:b, s:s, s:o}", "n_predict",
-                     r->options->n_predict, "temperature", json_float(s->temperature), "top_k", s->top_k, "top_p",
-                     json_float(s->top_p), "min_p", json_float(s->min_p), "seed", json_seed(s->seed), "stop", stops,
-                     "strategy", strategy_names[draft->strategy], "draft", json_name(r->info->draft_name), "draft_max",
-                     draft->length >= 0 ? json_integer(draft->length) : json_null(), "batch",
-                     draft->batch > 0 ? json_integer(draft->batch) : json_null(), "chat", r->info->chats, "policy",
-                     policy_names[r->options->governor.policy], "governor",
-                     json_governor_settings(&r->options->governor));
+    const draft_options *draft = &o->draft;
+    json_t *settings = json_pack("{s:i}", "n_predict", o->n_predict);
+    json_object_update_new(settings, json_sampler(&o->sampler));
+    json_object_update_new(
+        settings,
+        json_pack("{s:o, s:o, s:s, s:o, s:o, s:o, s:b, s:s, s:o}", "seed", json_seed(o->sampler.seed), "stop", stops,
+                  "strategy", strategy_names[draft->strategy], "draft", json_name(r->info->draft_name), "draft_max",
+                  draft->length >= 0 ? json_integer(draft->length) : json_null(), "batch",
+                  draft->batch > 0 ? json_integer(draft->batch) : json_null(), "chat", r->info->chats, "policy",
+                  policy_names[o->governor.policy], "governor", json_governor_settings(&o->governor)));
+    return settings;
 }
 
 static void report_json(const run *r, const sereno_generation *g) {
@@ -224,7 +225,7 @@ static void report_json(const run *r, const sereno_generation *g) {
     json_t *timings =
         json_pack("{s:f, s:f, s:f, s:f, s:f, s:o}", "load_ms", r->info->load_ms, "ttft_ms", g->ttft_ms, "prefill_tok_s",
                   rate(g->n_prefilled, g->prefill_ms), "decode_tok_s", rate(n - 1, g->decode_ms), "tpot_ms",
-                  n > 1 ? g->decode_ms / (n - 1) : 0.0, "itl_ms", json_quantiles(g->itl_ms));
+                  n > 1 ? g->decode_ms / (n - 1) : 0.0, "itl_ms", json_quantiles(g->itl_ms, true));
     const double mib = 1 << 20;
     double draft_mib = draft ? (double)(draft->weight_bytes + draft->kv_bytes) / mib : 0;
     uint64_t rss = procfs_rss_bytes(); /* 0: not known */

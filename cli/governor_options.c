@@ -62,19 +62,6 @@ int governor_check(const command_line *cl, const diagnostics *diag, governor_opt
 
 /* ---- Reporting ---- */
 
-static json_t *json_shares(const sereno_governor_stats *s) {
-    json_t *shares = json_object();
-    double whole = 0;
-    for (int i = 0; i < SERENO_MODES; i++) {
-        whole += (double)s->mode_ns[i];
-    }
-    for (int i = 0; i < SERENO_MODES; i++) {
-        json_object_set_new(shares, sereno_mode_name((sereno_mode)i),
-                            json_real(share_of((double)s->mode_ns[i], whole)));
-    }
-    return shares;
-}
-
 static json_t *json_batches(const sereno_governor_stats *s) {
     json_t *passes = json_object();
     for (int i = 0; i < SERENO_BATCHES; i++) {
@@ -90,27 +77,22 @@ static json_t *json_signals(const sereno_sensor_stats *s) {
                      "dropped_faults", (json_int_t)s->dropped_faults, "dropped_delays", (json_int_t)s->dropped_delays);
 }
 
-/* Null where there was no burst to react to. */
-static json_t *json_reaction(const sereno_governor_stats *s, double us) {
-    return s->reactions > 0 ? json_real(us) : json_null();
-}
-
 json_t *json_governor(const governor_options *o, const sereno_session *session) {
     const sereno_session_info *info = sereno_session_describe(session);
     if (!info->governed) return json_null();
     sereno_session_stats stats;
     sereno_session_read(session, &stats);
     const sereno_governor_stats s = stats.governor;
-    const sereno_quantiles score = {s.score_p50, s.score_p95, s.score_p99};
-    json_t *reaction = json_pack("{s:o, s:o, s:o, s:I}", "p50", json_reaction(&s, s.reaction_us_p50), "p95",
-                                 json_reaction(&s, s.reaction_us_p95), "p99", json_reaction(&s, s.reaction_us_p99), "n",
-                                 (json_int_t)s.reactions);
+    json_t *score = json_quantiles((sereno_quantiles){s.score_p50, s.score_p95, s.score_p99}, true);
+    json_t *reaction = json_quantiles((sereno_quantiles){s.reaction_us_p50, s.reaction_us_p95, s.reaction_us_p99},
+                                      s.reactions > 0); /* without a burst there is nothing to react to */
+    json_object_set_new(reaction, "n", json_integer((json_int_t)s.reactions));
     return json_pack("{s:s, s:o, s:I, s:I, s:I, s:f, s:f, s:o, s:o, s:f, s:f, s:o, s:b, s:o, s:b, s:s?}", "policy",
-                     policy_names[o->policy], "mode_share", json_shares(&s), "preemptions", (json_int_t)s.preemptions,
-                     "sleeps", (json_int_t)s.sleeps, "holds", (json_int_t)s.holds, "sleep_ms", (double)s.sleep_ns / 1e6,
-                     "hold_ms", (double)s.hold_ns / 1e6, "batch_histogram", json_batches(&s), "score",
-                     json_quantiles(score), "bucket_level", s.bucket_tokens, "guarantee_tok_s", s.guarantee_tok_s,
-                     "reaction_us", reaction, "calibrated", info->calibration != NULL, "signals",
+                     policy_names[o->policy], "mode_share", json_mode_share(s.mode_ns), "preemptions",
+                     (json_int_t)s.preemptions, "sleeps", (json_int_t)s.sleeps, "holds", (json_int_t)s.holds,
+                     "sleep_ms", (double)s.sleep_ns / 1e6, "hold_ms", (double)s.hold_ns / 1e6, "batch_histogram",
+                     json_batches(&s), "score", score, "bucket_level", s.bucket_tokens, "guarantee_tok_s",
+                     s.guarantee_tok_s, "reaction_us", reaction, "calibrated", info->calibration != NULL, "signals",
                      json_signals(&stats.sensor), "frame_hints", info->hinted, "frame_hints_note",
                      info->hinted ? NULL : info->not_hinted.message);
 }

@@ -85,9 +85,9 @@ json_t *json_environment(const machine_options *m, const sereno_engine_info *inf
     const char *why;
     cpu_name(cpu, sizeof cpu);
     bool effective = sched_effective(m, info, &why);
-    return json_pack("{s:s, s:i, s:i, s:s, s:b, s:s?, s:b, s:s?, s:s, s:i, s:s, s:s}", "isa", info->isa,
+    return json_pack("{s:s, s:i, s:i, s:s, s:b, s:s?, s:b, s:I, s:s?, s:s, s:i, s:s, s:s}", "isa", info->isa,
                      "activation_bits", info->activation_bits, "threads", info->n_threads, "sched",
                      sched_names[m->sched], "sched_effective", effective, "sched_note", why, "own_session",
-                     session_is_own(), "cpus", m->cpus, "cpu", cpu, "context", info->n_ctx, "timing",
-                     timing_names[info->timing], "version", sereno_version());
+                     session_is_own(), "sheds", (json_int_t)info->sheds, "cpus", m->cpus, "cpu", cpu, "context",
+                     info->n_ctx, "timing", timing_names[info->timing], "version", sereno_version());
 }

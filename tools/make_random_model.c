@@ -37,7 +37,7 @@ static const struct {
     {"f16", TENSOR_F16},   {"bf16", TENSOR_BF16}, {"f32", TENSOR_F32},
 };
 
-enum { N_CONTROL = 3, N_BYTES = 256, TOKEN_BYTES_MAX = 12, N_KV = 21, LAYER_TENSORS_WRITTEN = 9 };
+enum { N_CONTROL = 3, N_BYTES = 256, TOKEN_BYTES_MAX = 12, N_KV = 22, LAYER_TENSORS_WRITTEN = 9 };
 
 static const char *const control_tokens[N_CONTROL] = {"<|endoftext|>", "<|im_start|>", "<|im_end|>"};
 
@@ -226,6 +226,7 @@ static void write_keys(gguf_writer *w, const shape *s, const token *tokens) {
     gguf_write_string(w, "tokenizer.ggml.pre", "gpt-2");
     gguf_write_u32(w, "tokenizer.ggml.bos_token_id", 1);
     gguf_write_u32(w, "tokenizer.ggml.eos_token_id", 2);
+    gguf_write_bool(w, "tokenizer.ggml.add_bos_token", false); /* said, and not left to a reader */
     gguf_write_string(w, "tokenizer.chat_template", chat_template);
     write_vocabulary(w, tokens, (int32_t)s->n_vocab);
 }

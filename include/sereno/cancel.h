@@ -1,9 +1,9 @@
 /*
- * A flag by which whoever waits for a long call ends it early (sereno_request.cancel). All zero: not requested. Only
- * the functions below look into it; it must outlive every call that was given it.
+ * A flag that ends a long call early (sereno_request.cancel). All zero: not requested. It must outlive every call that
+ * was given it, and only the functions below may read or write it.
  *
- * Thread: any, at any time, and signal handlers (async-signal-safe). Only the flag itself travels: what a thread
- * wrote before it requested need not be seen by who finds the request.
+ * Thread: any, at any time, and signal handlers (async-signal-safe). The flag orders no other memory: a thread that
+ * finds the request need not see what the requesting thread wrote before.
  */
 #ifndef SERENO_CANCEL_H
 #define SERENO_CANCEL_H

@@ -1,7 +1,6 @@
 /*
- * The clock contract: engines measure time with the clock that their options name, and so does what works with
- * them, so that a simulator or a test can hand in its own; who governs hears of no other. Thread: now_ns may be called
- * from any thread.
+ * The clock contract. An engine measures time by the clock in its options, and so does everything that works with the
+ * engine. So a simulator or a test can hand in its own clock. Thread: now_ns may be called from any thread.
  */
 #ifndef SERENO_CLOCK_H
 #define SERENO_CLOCK_H
@@ -24,7 +23,7 @@ static inline uint64_t sereno_now_ns(const sereno_clock *clock) {
 /* The machine's monotonic clock. Static storage. */
 SERENO_API const sereno_clock *sereno_clock_system(void);
 
-/* Its time: what is measured on this machine and on no other. */
+/* The time of that clock, for what is about this machine and never about a simulated one. */
 static inline uint64_t sereno_system_now_ns(void) {
     return sereno_now_ns(sereno_clock_system());
 }

@@ -5,10 +5,10 @@
  *     policy = ui-first
  *     kp = 2
  *
- * What was given already goes before what a file says: a program gives what its command line has, and then reads files,
- * the user's own last. Defaults are those of the policy that comes of it all.
+ * A setting that was given before wins over one in a file. So a program first gives the settings of its command line,
+ * and then reads files, the user's own last. Settings that nobody gives are the defaults of the policy.
  *
- * Plain values: copy them freely. Thread: any, one at a time a configuration.
+ * Plain values: copy them freely. Thread: any, one at a time for each configuration.
  */
 #ifndef SERENO_CONFIGURATION_H
 #define SERENO_CONFIGURATION_H
@@ -27,7 +27,7 @@ enum {
 typedef struct sereno_configuration {
     sereno_policy policy;
     bool policy_given;
-    sereno_governor_params params_given;     /* those of `set` count */
+    sereno_governor_params params_given;     /* settings whose `set` is true */
     bool set[SERENO_CONFIGURATION_KEYS_MAX]; /* by row of sereno_governor_keys: whether it was given */
 } sereno_configuration;
 
@@ -35,22 +35,22 @@ typedef struct sereno_configuration {
 SERENO_API sereno_configuration sereno_configuration_defaults(void);
 
 /* Gives a policy by name, or a setting as KEY=VALUE without blanks around the =; the last one of a kind counts.
- * SERENO_ERR_INVALID: there is none of this name (all are named), or the value is none or out of range (which is
- * named); nothing has changed then. */
+ * SERENO_ERR_INVALID: there is no such name (the message lists all), or the value is no number or out of range (the
+ * message gives the range). Then nothing has changed. */
 SERENO_API int sereno_configuration_set_policy(sereno_configuration *c, const char *name, sereno_error *err);
 SERENO_API int sereno_configuration_set(sereno_configuration *c, const char *key_value, sereno_error *err);
 
 /*
- * Takes from a file what was not given yet; that counts as given then. path NULL: the user's own file,
+ * Takes from a file the settings that were not given yet; they count as given then. path NULL: the user's own file,
  * ${XDG_CONFIG_HOME:-~/.config}/sereno/sereno.ini, if there is one. SERENO_ERR_IO: it cannot be read.
- * SERENO_ERR_FORMAT names the file and the line: it is not of this form, has another section, an unknown key or value,
- * or one key twice; or it is larger than SERENO_CONFIGURATION_BYTES_MAX. SERENO_ERR_NO_MEMORY. On failure nothing has
- * changed.
+ * SERENO_ERR_FORMAT names the file and the line: the file is not of this form, has another section, an unknown key or
+ * value, or a key twice; or it is larger than SERENO_CONFIGURATION_BYTES_MAX. SERENO_ERR_NO_MEMORY. On failure nothing
+ * has changed.
  */
 SERENO_API int sereno_configuration_read(sereno_configuration *c, const char *path, sereno_error *err);
 
-/* Settings for a governor: the policy's, with what was given. SERENO_ERR_INVALID: they contradict each other; *out is
- * of no use then. */
+/* Settings for a governor: the policy's, with those that were given. SERENO_ERR_INVALID: they contradict each other,
+ * and *out is of no use. */
 SERENO_API int sereno_configuration_params(const sereno_configuration *c, sereno_governor_params *out,
                                            sereno_error *err);
 

@@ -1,6 +1,6 @@
 /*
- * A control: sensor, governor and frame hints joined into the one hook that governs requests. At a boundary it reads the
- * sensor's signals, makes events of what a cooperating foreground hints, and asks the governor.
+ * A control: sensor, governor and frame hints joined into the one hook that governs requests. At a boundary it reads
+ * the sensor's signals, makes events of the foreground's frame hints, and asks the governor.
  *
  * Thread: the engine's owner.
  */
@@ -29,9 +29,9 @@ typedef struct sereno_control {
     void *ctx;
 } sereno_control;
 
-/* Opens a sensor and a governor for a target and its draft (NULL: none); step is sereno_governor_step. All else in *c is
- * zero: hint and on_decision may be set then. The engines, and the calibration (NULL: none), must stay until it is
- * closed. SERENO_ERR_INVALID: a setting is out of range; SERENO_ERR_NO_MEMORY. On failure it is closed. */
+/* Opens a sensor and a governor for a target and its draft model (NULL: none), with sereno_governor_step as step. All
+ * else in *c is zero; hint and on_decision may be set then. The engines, and the calibration (NULL: none), must stay
+ * until it is closed. SERENO_ERR_INVALID: a setting is out of range; SERENO_ERR_NO_MEMORY. On failure it is closed. */
 SERENO_API int sereno_control_open(sereno_control *c, sereno_engine *target, sereno_engine *draft,
                                    const sereno_calibration *calibration, const sereno_governor_params *params,
                                    sereno_error *err);

@@ -2,7 +2,7 @@
  * The engine contract: passes of tokens through a model, as static plans of subgraphs with a
  * boundary after each, over a KV cache of several sequences.
  *
- * Whoever implements sereno_engine_ops can be driven by the rest of sereno: the native engine below,
+ * The rest of sereno can drive anything that implements sereno_engine_ops: the native engine below,
  * a simulated one, or an adapter of another runtime.
  *
  * Exactness: the logits of a token are a pure function of its token path (the tokens of its sequence
@@ -31,10 +31,11 @@
 #include "sereno/experimental.h"
 #include "sereno/model.h"
 #include "sereno/plan.h"
+#include "sereno/progress.h"
 
 SERENO_BEGIN
 
-/* What a subgraph does; weight-streaming ones and attention are apart, since only the former sense well. */
+/* What a subgraph does. Attention is apart from those that stream weights, because only the latter sense well. */
 typedef enum sereno_subgraph_kind {
     SERENO_SUBGRAPH_QKV,
     SERENO_SUBGRAPH_ATTENTION,
@@ -44,7 +45,7 @@ typedef enum sereno_subgraph_kind {
     SERENO_SUBGRAPH_HEAD,
 } sereno_subgraph_kind;
 
-/* Name of what a subgraph does ("attn_out"); "?" for what is none. Static. */
+/* Name of a kind ("attn_out"); "?" for a value that is no kind. Static. */
 SERENO_API const char *sereno_subgraph_name(sereno_subgraph_kind kind);
 
 enum {
@@ -62,8 +63,8 @@ typedef struct sereno_boundary {
     uint64_t wall_ns;              /* time the subgraph took */
     uint64_t now_ns;               /* the engine's clock */
     uint64_t slept_ns;             /* sleep since the subgraph ended, 0 at the first call for it */
-    /* If the pass asked for them: CPU time and run delay of all compute threads since they began, and the
-     * age of these figures (they are read at most every 2 ms); all 0 where the system does not tell. */
+    /* If the pass asked for them (sample_cpu): CPU time and run delay of all compute threads since they began, and
+     * the age of these figures, which are read at most every 2 ms. All 0 if the system does not tell. */
     uint64_t cpu_ns, run_delay_ns, sample_age_ns;
 } sereno_boundary;
 
@@ -71,7 +72,7 @@ typedef enum sereno_action { SERENO_CONTINUE, SERENO_SLEEP, SERENO_ABANDON } ser
 
 typedef struct sereno_verdict {
     sereno_action action;
-    uint32_t sleep_us; /* of SLEEP, > 0; every compute thread parks. Then the observer is asked again. */
+    uint32_t sleep_us; /* of SLEEP, > 0; every compute thread parks. Afterwards the observer is asked again. */
 } sereno_verdict;
 
 typedef sereno_verdict (*sereno_observer)(void *ctx, const sereno_boundary *boundary);
@@ -99,7 +100,7 @@ typedef struct sereno_pass {
 /* How compute threads ask to be scheduled; idle and batch also set nice 19. */
 typedef enum sereno_sched { SERENO_SCHED_IDLE, SERENO_SCHED_BATCH, SERENO_SCHED_NORMAL } sereno_sched;
 
-/* What plans are cut by: rates that ship with the kernels, or the machine's own, measured now or in an earlier run. */
+/* The rates by which plans are cut: shipped with the kernels, measured at this opening, or kept from an earlier one. */
 typedef enum sereno_timing { SERENO_TIMING_SHIPPED, SERENO_TIMING_MEASURED, SERENO_TIMING_KEPT } sereno_timing;
 
 typedef struct sereno_engine_info {
@@ -110,16 +111,18 @@ typedef struct sereno_engine_info {
     bool is_self_draft;       /* its sequences follow those of a target (sereno_engine_open_self_draft) */
     uint64_t weight_bytes;    /* packed weights that every pass reads */
     uint64_t embedding_bytes; /* of a token embedding in memory of its own; 0: its rows are the output head's */
-    /* Memory that every pass streams, of which a probe may read any byte at any time; NULL: there is none to be shown.
-     */
+    /* Memory that every pass streams, and that a probe may read at any time. NULL: not known. */
     const void *stream;
     uint64_t stream_bytes;
     uint64_t kv_bytes;         /* address space of the KV cache; memory is taken as it fills */
-    const sereno_clock *clock; /* of its boundaries; NULL: the machine's */
+    const sereno_clock *clock; /* of now_ns in boundaries; NULL: the machine's */
     sereno_timing timing;
-    /* The system gave every compute thread the class and nice value asked for. False: it refused (a sandbox may, and
-     * who is not allowed to leave a lower class); then they run as the thread that opened the engine did. */
+    /* The system gave every compute thread the class and nice value asked for. False: it refused, as a sandbox may, or
+     * because a thread may not leave a lower class; then they run as the thread that opened the engine did. */
     bool sched_taken;
+    /* Times that a compute thread was shed because it had lost its core while it held work (contract 5). Each pass
+     * updates it; only the owner may read it. */
+    uint64_t sheds;
 } sereno_engine_info;
 
 typedef struct sereno_engine sereno_engine;
@@ -135,7 +138,7 @@ typedef struct sereno_engine_ops {
      */
     int (*pass)(sereno_engine *e, const sereno_pass *pass, sereno_error *err);
 
-    /* n_vocab logits of input i of the last pass, which wanted them. Valid until the next pass. */
+    /* n_vocab logits of input i of the last pass, whose wants_logits was set. Valid until the next pass. */
     const float *(*logits)(const sereno_engine *e, int32_t i);
 
     /*
@@ -152,30 +155,29 @@ typedef struct sereno_engine_ops {
     int (*truncate)(sereno_engine *e, int32_t sequence, int32_t length, sereno_error *err);
 
     /*
-     * Appends the next n committed tokens of sequence `from` to sequence `to`, which must hold the same tokens as
-     * `from` does up to its own length (the engine cannot tell): those from length(to) on, so that afterwards it holds
-     * n more. Their keys and values are copied bit for bit, hence what follows has the logits that it has where `to`
-     * ran the tokens itself. What the last pass computed for `to` and did not commit is forgotten, even if n is 0;
-     * `from`, what the pass computed for it included, stays as it is, and may go on or be truncated at once.
+     * Appends to sequence `to` the n committed tokens of sequence `from` that follow its own: those from length(to) on.
+     * Up to length(to) both must hold the same tokens, which the engine cannot check. Keys and values are copied bit
+     * for bit, so later tokens get the logits that they would get if `to` had run the tokens itself. The engine forgets
+     * what the last pass computed for `to` and did not commit, even if n is 0. `from` stays as it is, with what the
+     * pass computed for it, and may go on or be truncated at once.
      *
-     * Takes about n times the bytes of a token's keys and values (tens of KB for a model of a billion parameters) over
-     * the rate at which memory is read and written, on the calling thread and without boundaries: who must answer soon
-     * copies, say, 64 tokens a call and looks around in between.
+     * The call copies n times the keys and values of a token (tens of KB for a model of a billion parameters), on the
+     * calling thread and without boundaries. A caller that must answer soon copies, say, 64 tokens a call.
      *
      * A self-draft's sequences follow the target's: a copy in the target is there in the draft as well, whose `to`
-     * falls back to what the target then holds. A self-draft itself refuses: what it holds beyond the target is its own
-     * and elsewhere the target's, so that what it copied would not be what it computes.
+     * falls back to what the target then holds. A self-draft itself refuses to copy.
      *
      * SERENO_ERR_INVALID: no such sequence, from == to, n < 0, `from` does not hold length(to) + n tokens, or the
      * engine is a self-draft; nothing has changed.
      */
     int (*copy)(sereno_engine *e, int32_t to, int32_t from, int32_t n, sereno_error *err);
 
-    /* What a pass of n_tokens (1 .. SERENO_PREFILL_BATCH_MAX) up to position `context` - 1 is expected to take, in
-     * microseconds without sleeps: by the timing that its plans were cut with, so right among themselves at least. */
+    /* Expected time, in microseconds without sleeps, of a pass of n_tokens (1 .. SERENO_PREFILL_BATCH_MAX) up to
+     * position `context` - 1. It comes from the timing that cut the plans, so that passes compare well with one
+     * another. */
     double (*pass_us)(const sereno_engine *e, int32_t n_tokens, int32_t context);
 
-    /* Ends the present sleep of the owner, or the next. Any thread; async-signal-safe. */
+    /* Ends the present sleep of the owner, or the next one. Any thread; async-signal-safe. */
     void (*interrupt)(sereno_engine *e);
 
     void (*close)(sereno_engine *e);
@@ -193,29 +195,26 @@ typedef struct sereno_engine_options {
     sereno_sched sched;
     const int *cpus; /* cores for the compute threads (borrowed while opening); n_cpus 0: any */
     int n_cpus;
-    /* sched and cpus are for the other compute threads alone: the calling thread stays as it is, because it has other
-     * things to do than to own an engine. It works in passes as the others do. */
+    /* The calling thread keeps its class and cores, because it has other things to do: sched and cpus are for the other
+     * compute threads only. It works in passes as they do. */
     bool keep_owner;
     uint32_t subgraph_us_max;  /* plans are cut so that a subgraph takes about this or less; 50 .. 1000000 */
     uint32_t spin_us_max;      /* how long an idle compute thread spins before it parks; 0 .. 10000 */
     const sereno_clock *clock; /* for boundaries; NULL: the machine's; must outlive the engine */
     const char *isa;           /* kernels by name, NULL: the best this machine runs */
-    /* Integers that products with quantised weights take their inputs as: 8 (half the multiplications, what other
-     * runtimes do) or 16 bits; 0: 16 for models below SERENO_SMALL_MODEL parameters, else 8. Part of what contract
-     * "Exactness" calls one model. docs/ARCHITECTURE.md, "Numbers". */
+    /* Width of the integers that are multiplied with quantised weights: 8 bits (half the multiplications, what other
+     * runtimes do) or 16; 0: 16 for models below SERENO_SMALL_MODEL parameters, else 8. With another width it is
+     * another model in the sense of contract 1. Why: src/engine/README.md, "Width of activations". */
     int32_t activation_bits;
     sereno_prefetch prefetch; /* for experiments */
-    /* Folder of this machine's in which timings are kept: plans are cut by a run of about a second, made the
-     * first time a model's shapes, kernels and threads come together. NULL, and as long as the machine is too busy to
-     * measure anything: by rates that ship with the kernels. Borrowed while opening. */
+    /* Folder in which timings of this machine are kept. The first time that a model's shapes, kernels and threads come
+     * together, opening makes a timing of about a second. If this is NULL, or the machine is too busy for a timing,
+     * rates that ship with the kernels cut the plans. Borrowed while opening. */
     const char *timing_folder;
-    /* Called on the calling thread while weights are packed, with bytes done and in all, and then from 0 again while a
-     * timing is measured, with operations; false gives up (SERENO_ERR_ABANDONED). NULL: not wanted. */
-    bool (*progress)(void *ctx, uint64_t done, uint64_t total);
-    void *progress_ctx;
-    /* Another native engine of the same owner, whose compute threads this one uses instead of its own (n_threads,
-     * sched, cpus, keep_owner and spin_us_max are then that one's); it must be closed after this one. NULL: own
-     * threads. */
+    /* "loading", in bytes, while weights are packed; then "timing the machine", in operations, if there is a timing. */
+    sereno_progress progress;
+    /* Another native engine of the same owner, whose compute threads this one uses. n_threads, sched, cpus, keep_owner
+     * and spin_us_max are then that engine's, which must be closed after this one. NULL: threads of its own. */
     sereno_engine *threads_of;
 } sereno_engine_options;
 
@@ -224,16 +223,16 @@ typedef struct sereno_engine_options {
 SERENO_API sereno_engine_options sereno_engine_defaults(const sereno_model *model);
 
 /*
- * The native engine. The calling thread becomes its owner. Unless it keeps what it is (keep_owner), it runs on `cpus`
- * alone until the engine is closed, with precise timers, and takes the scheduling class: last, when all is open, so
- * that a failure changes nothing; and for good, because the system lets no one without rights go back. Where it refuses
- * the class there is no error (sereno_engine_info.sched_taken). SERENO_ERR_INVALID, SERENO_ERR_SYSTEM: it refuses the
- * cores. The model must stay open until the engine is closed. On failure *out is NULL.
+ * The native engine. The calling thread becomes its owner. Unless keep_owner is set, the owner runs on `cpus` alone,
+ * with precise timers, until the engine is closed, and takes the scheduling class. It takes the class last, so that a
+ * failure changes nothing, and for good, because a thread without rights cannot go back. If the system refuses the
+ * class, that is no error (sereno_engine_info.sched_taken). If it refuses the cores: SERENO_ERR_INVALID or
+ * SERENO_ERR_SYSTEM. The model must stay open until the engine is closed. On failure *out is NULL.
  */
 SERENO_API int sereno_engine_open(const sereno_model *model, const sereno_engine_options *options, sereno_engine **out,
                                   sereno_error *err);
 
-/* What a draft that needs no second file is made of. */
+/* What a draft model without a file of its own is made of. */
 typedef enum sereno_self_draft {
     SERENO_SELF_INT4,   /* the target's matrices as 4-bit integers with a scale per 32 columns */
     SERENO_SELF_INT8,   /* as 8-bit integers */
@@ -241,24 +240,24 @@ typedef enum sereno_self_draft {
 } sereno_self_draft;
 
 /*
- * A draft over the target's own KV cache: an engine of the same sequences, context and threads, in which every
- * sequence holds what it holds in the target, and may grow beyond by tokens that only the draft sees. There is
- * nothing to prefill, and what the draft reads of the past is exact. Its passes are of plan DRAFT.
+ * A draft model over the target's own KV cache: an engine of the same sequences, context and threads. Each of its
+ * sequences holds what the target's holds, and may grow beyond by tokens that only the draft sees. It needs no prefill,
+ * and what it reads of the past is exact. Its passes are of plan DRAFT.
  *
- * A sequence of the draft falls back to what the target holds whenever the target runs a pass with it, keeps, truncates
- * or copies to it; `truncate` goes no further back than that, and `copy` is the target's alone. Opening a draft and its
- * passes make the target forget what its own last pass computed and did not commit; committed tokens are never touched.
- * Of several drafts of a target, a pass of one makes the others fall back.
+ * A sequence of the draft falls back to what the target holds when the target runs a pass with it, or commits,
+ * truncates or copies to it. `truncate` in the draft goes no further back than that, and `copy` is the target's alone.
+ * Opening a draft, and its passes, make the target forget what its own last pass computed and did not commit; committed
+ * tokens are never touched. A target may have several drafts; a pass of one makes the others fall back.
  *
- * target: a native engine, to be closed after the draft. n_layers: of SELF_LAYERS, 1 .. the target's less one.
- * progress (may be NULL) as in the options. SERENO_ERR_INVALID names the layers allowed. On failure *out is NULL.
+ * target: a native engine, to be closed after the draft. n_layers: of SELF_LAYERS, 1 .. the target's layers less one.
+ * progress (may be NULL): "making the draft", in bytes. SERENO_ERR_INVALID names the layers allowed. On failure *out is
+ * NULL.
  */
 SERENO_API int sereno_engine_open_self_draft(sereno_engine *target, sereno_self_draft kind, int32_t n_layers,
-                                             bool (*progress)(void *ctx, uint64_t done, uint64_t total),
-                                             void *progress_ctx, sereno_engine **out, sereno_error *err);
+                                             const sereno_progress *progress, sereno_engine **out, sereno_error *err);
 
-/* Closes any engine and nulls; NULL is fine. A native one's owner may run again where it could before (unless it was
- * moved since); its class stays. */
+/* Closes any engine and nulls; NULL is fine. A native engine's owner gets back its cores, unless something has moved it
+ * since; its class stays. */
 SERENO_API void sereno_engine_close(sereno_engine **engine);
 
 SERENO_END

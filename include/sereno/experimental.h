@@ -1,8 +1,8 @@
 /*
  * Switches for experiments, which may change or go in any version; leave them as the defaults set them.
  *
- * What stands here has no reason that its user could be told: it belongs to how a thing is made, and the benches and
- * tests turn it to see what it brings. Settings that say what they are good for are in the headers of their things.
+ * No user has a reason to change these: they belong to how a thing is made, and benches and tests turn them to see what
+ * they bring. Settings for users are in the headers of their things.
  *
  * Needs api.h alone, because governor.h needs it.
  */
@@ -20,9 +20,9 @@ SERENO_BEGIN
 typedef struct sereno_governor_experiments {
     /* Score. */
     double fast_us, slow_ms, drift_s;
-    /* A burst of the foreground, and what it sets off. */
+    /* Bursts of the foreground. */
     double burst_on, burst_off, burst_up, burst_down, hold_rest_us;
-    /* PI control of what lasts. */
+    /* PI control of contention that lasts. */
     double kp, ki;
     double batch_up, batch_down, batch_dwell_ms;
     double sleep_from;
@@ -30,29 +30,28 @@ typedef struct sereno_governor_experiments {
     double cpu_delay;
     /* The guarantee. */
     double credit_s, relaxed_target;
-    /* Measures in force whatever happens. */
+    /* A measure in force whatever happens. */
     double force;
 } sereno_governor_experiments;
 
 /* What the n-gram cache does (sereno_speculation). Each refinement can be switched off, to see what it brings. */
 typedef struct sereno_ngram_options {
     int32_t order_min, order_max;    /* 2 .. 8: tokens of an n-gram, the last of which is the continuation */
-    bool from_prompt, from_rejected; /* learns from the prompt, and from rejected drafts, not only from the output */
-    bool trust;                      /* what the target has verified weighs more than prompts, rejected drafts least */
-    bool evict;                      /* continuations that keep missing are removed */
-    bool decay;                      /* what was seen long ago weighs less */
-    bool longest_first;              /* longer matches go before shorter ones */
+    bool from_prompt, from_rejected; /* learn from the prompt, and from rejected drafts, besides the output */
+    bool trust;         /* tokens that the target verified weigh more than prompts, rejected drafts least */
+    bool evict;         /* continuations that keep missing are removed */
+    bool decay;         /* old sightings weigh less */
+    bool longest_first; /* longer matches go before shorter ones */
 } sereno_ngram_options;
 
-/* How an engine asks for memory before it reads it (sereno_engine_options). Text and numbers stay what they are. */
+/* How an engine prefetches (sereno_engine_options). Text and numbers do not depend on it. */
 typedef struct sereno_prefetch {
-    uint32_t weights_bytes; /* how far ahead in the stream of weights a kernel asks for them; 0 .. 16 MiB, 0: not */
-    uint32_t next_bytes;    /* how much of what attention and the projection after it read is asked for during the
-                             * subgraph before; 0 .. 16 MiB, 0: nothing */
+    uint32_t weights_bytes; /* how far ahead a kernel prefetches in its stream of weights; 0 .. 16 MiB, 0: not at all */
+    uint32_t next_bytes;    /* how much the subgraph before attention prefetches of what attention and the projection
+                             * after it read; 0 .. 16 MiB, 0: nothing */
 } sereno_prefetch;
 
-/* Of the whole library, not of sereno-governor. Whether a sensor (sensor.h) probes; it does from the start. Thread: the
- * sensor's. */
+/* Whether a sensor (sensor.h) probes; from the start it does. Not in sereno-governor. Thread: the sensor's. */
 struct sereno_sensor;
 SERENO_API void sereno_sensor_use_probe(struct sereno_sensor *sensor, bool use);
 

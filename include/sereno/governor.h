@@ -1,21 +1,23 @@
 /*
- * The governor: given what happens in a run, says how much of the machine the run may take until the next event, so
- * that a foreground which shares the memory is not felt to stutter, and the run still keeps its guaranteed speed.
+ * The governor. The caller tells it what happens in a run; it answers how much of the machine the run may take until
+ * the next event. Its aim: a foreground that shares the memory does not stutter, and the run keeps a guaranteed speed.
  *
- * Pure: sereno_governor_step reads no clock, allocates nothing, takes no lock and makes no system call; time is in the
- * event. So it can be embedded beside any engine (QNN, Core ML, a simulator): tell it what happened, do what it says.
- * This header and the library sereno-governor need nothing else of sereno; the rest of sereno obeys it through
- * sereno_governor_hook (governor_hook.h).
+ * Pure: sereno_governor_step reads no clock, allocates nothing, takes no lock and makes no system call. Time is in the
+ * event. So it can be embedded beside any engine (QNN, Core ML, a simulator). This header and the library
+ * sereno-governor need nothing else of sereno. sereno's own requests are governed through sereno_governor_hook
+ * (governor_hook.h).
  *
- * Guarantees: every decision lies in the ranges given here whatever the events are (time that goes back, NaN); only
- * passes of plan DRAFT are ever abandoned; with credit_s up to 1 and nothing forced, work done is at least 0.9 of the
- * guarantee in every 10 s in which there was something to do, where the machine can do that much at all; a hold ends
- * after hold_max_us.
+ * Guarantees:
+ *   - Every decision lies in the ranges given here, whatever the events are (time that goes back, NaN).
+ *   - Only passes of plan DRAFT are ever abandoned.
+ *   - work done >= 0.9 * guarantee, in every 10 s in which there was something to do, if the machine can do that much
+ * at all, credit_s is at most 1 and nothing is forced.
+ *   - A hold ends after hold_max_us.
  *
- * Source: SERENO (OSDI 2026), "endogenous sensing", "control", "micro-sleeps", "selective batching", "policies". Gains
- * and counts are not published; how ours were chosen is in docs/GOVERNOR.md.
+ * Source: SERENO (OSDI 2026), "endogenous sensing", "control", "micro-sleeps", "selective batching", "policies". The
+ * paper does not publish gains and counts; docs/GOVERNOR.md says how ours were chosen.
  *
- * Thread: any, one at a time a governor.
+ * Thread: any; one thread at a time for each governor.
  */
 #ifndef SERENO_GOVERNOR_H
 #define SERENO_GOVERNOR_H
@@ -39,50 +41,48 @@ typedef enum sereno_event_kind {
     SERENO_EVENT_TOKENS,      /* `tokens` were committed to the output */
     SERENO_EVENT_PREFILL,     /* `tokens` of the prompt were computed */
     SERENO_EVENT_BEGIN,       /* a request begins; several may be under way */
-    SERENO_EVENT_END,         /* one has ended, however */
-    SERENO_EVENT_PAUSE,       /* the user wants nothing to run; until */
-    SERENO_EVENT_RESUME,      /* here */
+    SERENO_EVENT_END,         /* a request has ended, with or without success */
+    SERENO_EVENT_PAUSE,       /* the user wants nothing to run from here on, */
+    SERENO_EVENT_RESUME,      /* to here */
     SERENO_EVENT_FRAME_BEGIN, /* a cooperating foreground begins a frame, due at deadline_ns */
     SERENO_EVENT_FRAME_END,   /* and has ended it */
-    SERENO_EVENT_TICK, /* nothing; time has passed, and there may be signals. Whoever reports boundaries need not tick
-                        */
+    SERENO_EVENT_TICK, /* time has passed; there may be signals. A caller that reports boundaries need not tick */
     SERENO_EVENT_KINDS,
 } sereno_event_kind;
 
 /*
- * What a boundary says about contention. Each signal is a ratio of a time to what it is when nothing else runs, with
- * its slope: how much it rises, as a share, beside a foreground that streams all it can. All zero: there is no signal.
+ * What a boundary says about contention. Each signal is the ratio of a time to its baseline, the same time when nothing
+ * else runs. Its slope says by what share it rises beside a foreground of intensity 1. All zero: there is no signal.
  */
 typedef struct sereno_signals {
-    float slowdown;       /* time of a weight-streaming subgraph / its baseline; the paper's contention score plus 1. 0:
-                           * none now */
-    float slowdown_slope; /* > 0; below 0.2 it says nothing and is left out */
-    float probe;          /* latency of dependent loads / their baseline; 0: none now */
+    float slowdown;       /* of a weight-streaming subgraph; the paper's contention score plus 1. 0: no sample now */
+    float slowdown_slope; /* > 0; below 0.2 the governor ignores the slowdown */
+    float probe;          /* of the latency of dependent loads; 0: no sample now */
     float probe_slope;    /* > 0 */
-    float run_delay;      /* of the time lately, the share that compute threads waited for a core: 0 .. 1 */
+    float run_delay;      /* share of the recent time that compute threads waited for a core, 0 .. 1 */
     bool has_run_delay;   /* run_delay is known now */
 } sereno_signals;
 
-/* Of a subgraph, or another piece of a pass behind which there is a boundary. */
+/* A subgraph, or another piece of a pass that ends at a boundary. */
 typedef struct sereno_subgraph_event {
     sereno_plan_kind plan;
     int32_t batch;     /* tokens of the pass */
-    float pass_share;  /* what of its pass it is, 0 .. 1; 0: not known */
-    uint64_t wall_ns;  /* time that it took */
-    uint64_t slept_ns; /* sleep at this boundary so far; 0 at the first event of it */
+    float pass_share;  /* its share of the pass, 0 .. 1; 0: not known */
+    uint64_t wall_ns;  /* time it took */
+    uint64_t slept_ns; /* sleep at this boundary so far; 0 at its first event */
 } sereno_subgraph_event;
 
 typedef struct sereno_event {
     sereno_event_kind kind;
-    uint64_t now_ns;        /* of one clock; where it goes back, no time has passed, and it counts from there on */
-    sereno_signals signals; /* of SUBGRAPH and TICK; of others they are not looked at */
-    union {                 /* by kind; what is not named here has none */
+    uint64_t now_ns;        /* of one clock; a clock that goes back has passed no time, and counts from there on */
+    sereno_signals signals; /* of SUBGRAPH and TICK; ignored in others */
+    union {                 /* by kind; kinds not named here use none */
         sereno_subgraph_event subgraph; /* SUBGRAPH */
         int32_t pass_batch;             /* PASS */
         int32_t tokens;                 /* DRAFT_TOKEN, TOKENS, PREFILL */
-        /* BEGIN: what the caller allows. Drafts whose length is fixed (draft_min above 0) are not abandoned, bursts are
-         * answered by holds then; a batch that is fixed (batch_min is batch_max) is no measure. All zero: everything
-         * is allowed. */
+        /* BEGIN: what the caller allows; all zero: everything. With a fixed draft length (draft_min above 0) the
+         * governor abandons no draft and answers bursts by holds. With a fixed batch (batch_min is batch_max) it asks
+         * for no other. */
         sereno_bounds allowed;
         uint64_t deadline_ns; /* FRAME_BEGIN */
     };
@@ -90,14 +90,14 @@ typedef struct sereno_event {
 
 /* ---- What to do ---- */
 
-/* What the governor is about, for people: the strongest measure that is in force. */
+/* The strongest measure in force, for people. */
 typedef enum sereno_mode {
     SERENO_MODE_OPEN,       /* nothing contends */
     SERENO_MODE_PREEMPT,    /* a burst of the foreground: drafts are abandoned, none is begun */
     SERENO_MODE_BATCH,      /* contended for longer: verification in larger batches */
     SERENO_MODE_SLEEP,      /* and sleeps between subgraphs */
     SERENO_MODE_HOLD,       /* nothing runs, for a bounded time */
-    SERENO_MODE_YIELD,      /* the foreground wants cores, not memory: they are left to it */
+    SERENO_MODE_YIELD,      /* the foreground wants cores, not memory: the run leaves them */
     SERENO_MODE_RELAXED,    /* short of the guarantee: the target is relaxed */
     SERENO_MODE_UNGOVERNED, /* in debt: full speed until it is paid */
     SERENO_MODE_PAUSED,     /* by the user */
@@ -112,12 +112,12 @@ typedef struct sereno_decision {
     sereno_bounds bounds;  /* within which the planner decides, from the next token or pass on */
     int32_t prefill_batch; /* tokens of the next prefill pass, at most: 1 .. SERENO_PREFILL_BATCH_MAX */
     bool abandon;          /* SUBGRAPH of plan DRAFT: throw the pass away */
-    uint32_t sleep_us;     /* SUBGRAPH: rest so long, every compute thread parked, then report again; 0: go on.
+    uint32_t sleep_us;     /* SUBGRAPH: park every compute thread for so long, then report again; 0: go on.
                             * 0 .. SERENO_SLEEP_US_MAX */
     bool hold;             /* the sleep is part of a hold: only the probe runs in between */
     sereno_mode mode;
     float score;      /* estimated memory intensity of the foreground, 0 .. 1 */
-    uint64_t next_ns; /* at the latest then something should be reported (a TICK), should nothing happen before */
+    uint64_t next_ns; /* report a TICK then, if nothing happens before */
 } sereno_decision;
 
 enum { SERENO_SLEEP_US_MAX = 10000 };
@@ -127,26 +127,25 @@ enum { SERENO_SLEEP_US_MAX = 10000 };
 typedef enum sereno_policy {
     SERENO_POLICY_THROUGHPUT, /* no governing */
     SERENO_POLICY_BALANCED,   /* most of the jank away, faster than plain decoding */
-    SERENO_POLICY_UI_FIRST,   /* the foreground as if alone; what is left is the LLM's */
+    SERENO_POLICY_UI_FIRST,   /* the foreground as if alone; the LLM gets what is left */
     SERENO_POLICIES,
 } sereno_policy;
 
 SERENO_API const char *sereno_policy_name(sereno_policy policy);
 
 /*
- * Every setting of the control laws by name; unit, range, defaults and meaning are in sereno_governor_keys.
+ * Every setting of the control laws by name; sereno_governor_keys has unit, range, defaults and meaning.
  *
- * What stands here directly says what the run gives up or what the foreground gets, so that whoever knows one of the
- * two has a reason to change it. What only shapes how the laws come to that (time constants, gains, counts, thresholds
- * of inner values) is in `experimental`, and may change or go in any version.
+ * The settings here say what the run gives up or what the foreground gets. Settings that only shape how the laws come
+ * to that (time constants, gains, counts, inner thresholds) are in `experimental`, and may change or go in any version.
  */
 typedef struct sereno_governor_params {
     sereno_policy policy;
-    /* What a burst of the foreground sets off. */
+    /* Answers to a burst of the foreground. */
     double preempt, hold_after_us, hold_max_us, frame_guard_us;
-    /* What it does about what lasts. */
+    /* Answers to contention that lasts. */
     double target, batch_max, sleep_ratio, sleep_us;
-    /* Foregrounds that want cores. */
+    /* Answer to a foreground that wants cores. */
     double yield_ratio;
     /* The guarantee. */
     double min_tok_s, min_share;
@@ -169,17 +168,17 @@ SERENO_API const sereno_governor_key *sereno_governor_keys(void);
 
 SERENO_API sereno_governor_params sereno_governor_defaults(sereno_policy policy);
 
-/* Sets one by name from text. SERENO_ERR_INVALID: there is no such key (all are named), it is not a number, or out of
- * range (which is named); nothing has changed then. */
+/* Sets a setting from text. SERENO_ERR_INVALID: there is no such key (the message lists all), or the value is no number
+ * or out of range (the message gives the range). Then nothing has changed. */
 SERENO_API int sereno_governor_set(sereno_governor_params *params, const char *key, const char *value,
                                    sereno_error *err);
 
 /* SERENO_ERR_INVALID names the first setting that is out of range, and the range. */
 SERENO_API int sereno_governor_check(const sereno_governor_params *params, sereno_error *err);
 
-/* What the guarantee is reckoned from. */
+/* The speed of an engine with the machine to itself, from which the guarantee is computed. */
 typedef struct sereno_throughput_profile {
-    double plain_tok_s;  /* speed of plain decoding with the machine to itself; > 0 */
+    double plain_tok_s;  /* of plain decoding; > 0 */
     double prefill_cost; /* of a prompt token, in tokens of plain decoding; 0 .. 1 */
 } sereno_throughput_profile;
 
@@ -192,26 +191,26 @@ SERENO_API int sereno_governor_open(const sereno_governor_params *params, const 
                                     sereno_governor **out, sereno_error *err);
 SERENO_API void sereno_governor_close(sereno_governor **governor);
 
-/* Takes note of an event and says what to do. */
+/* Takes an event and answers with a decision, which holds until the next. */
 SERENO_API void sereno_governor_step(sereno_governor *governor, const sereno_event *event, sereno_decision *out);
 
-/* Of all that there was since it was opened. */
+/* Since the governor was opened. */
 typedef struct sereno_governor_stats {
-    uint64_t mode_ns[SERENO_MODES];        /* time by mode, while there was a request; gaps of over 2 s left out */
-    uint64_t preemptions, sleeps, holds;   /* drafts abandoned; sleeps ordered (those of holds left out); holds begun */
-    uint64_t sleep_ns, hold_ns;            /* time slept so */
+    uint64_t mode_ns[SERENO_MODES];        /* time by mode while there was a request, without gaps of over 2 s */
+    uint64_t preemptions, sleeps, holds;   /* drafts abandoned; sleeps ordered, without those of holds; holds begun */
+    uint64_t sleep_ns, hold_ns;            /* time in sleeps, and in holds */
     uint64_t batch_changes;                /* of the smallest batch */
     uint64_t passes_of[SERENO_BATCHES];    /* verification passes by batch 1, 2, 4 .. 32 */
     double bucket_tokens, guarantee_tok_s; /* credit (below zero: debt), and the guarantee */
     double score_p50, score_p95, score_p99;
-    /* From the first contended sample of a burst to the verdict that gave the memory free: drafts abandoned or held. */
+    /* Time from a burst's first contended sample to the verdict that freed the memory: a draft abandoned, or a hold. */
     double reaction_us_p50, reaction_us_p95, reaction_us_p99;
     uint64_t reactions;
 } sereno_governor_stats;
 
 SERENO_API void sereno_governor_read(const sereno_governor *governor, sereno_governor_stats *out);
 
-/* What holds where nobody governs: the widest bounds, no sleep. */
+/* The decision without a governor: the widest bounds, no sleep. */
 SERENO_API sereno_decision sereno_decision_default(void);
 
 SERENO_END

@@ -5,6 +5,8 @@
 #ifndef SERENO_GOVERNOR_HOOK_H
 #define SERENO_GOVERNOR_HOOK_H
 
+#include <string.h>
+
 #include "sereno/engine.h"
 #include "sereno/governor.h"
 
@@ -21,7 +23,12 @@ typedef struct sereno_governor_hook {
 
 /* The event of a boundary, without signals. */
 static inline sereno_event sereno_event_of(const sereno_boundary *b) {
-    sereno_event e = {SERENO_EVENT_SUBGRAPH, b->now_ns, {0, 0, 0, 0, 0, false}, {{b->plan, b->batch, 0, 0, 0}}};
+    sereno_event e;
+    memset(&e, 0, sizeof e); /* C and C++ have no initializer in common that names no field of the signals */
+    e.kind = SERENO_EVENT_SUBGRAPH;
+    e.now_ns = b->now_ns;
+    e.subgraph.plan = b->plan;
+    e.subgraph.batch = b->batch;
     e.subgraph.pass_share = 1.0F / (float)b->n_subgraphs;
     e.subgraph.wall_ns = b->wall_ns;
     e.subgraph.slept_ns = b->slept_ns;

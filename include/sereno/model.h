@@ -30,19 +30,18 @@ typedef struct sereno_model_info {
 } sereno_model_info;
 
 /*
- * The model that is taken where none is named: $SERENO_MODEL, else
- * ${XDG_DATA_HOME:-~/.local/share}/sereno/models/SmolLM2-135M-Instruct.Q4_1.gguf, whether it is there or not. `size`:
- * bytes of `out`, which on failure holds nothing of use. SERENO_ERR_INVALID: it is too long, or there is no home.
- * Thread: any, as long as none changes the environment.
+ * Path of the default model: $SERENO_MODEL, else
+ * ${XDG_DATA_HOME:-~/.local/share}/sereno/models/SmolLM2-135M-Instruct.Q4_1.gguf, whether the file exists or not.
+ * `size`: bytes of `out`, which on failure holds nothing of use. SERENO_ERR_INVALID: the path is too long, or there is
+ * no home. Thread: any, as long as none changes the environment.
  */
 SERENO_API int sereno_default_model_path(char *out, size_t size, sereno_error *err);
 
 /*
- * Reads the file's keys and checks everything that later parts rely on; no weight is read yet, and the file is kept
- * open for that. What is asked of a model needs no file, nor do passes of its engines: if another process cuts it
- * short meanwhile, opening one more engine fails. Errors:
- * SERENO_ERR_IO, _FORMAT (what is wrong, and where), _UNSUPPORTED (architecture, tensor type,
- * tokenizer, by name), _NO_MEMORY. On failure *out is NULL.
+ * Reads the file's keys and checks everything that later parts rely on. Weights are read when an engine is opened, and
+ * the file stays open for that. Neither the calls below nor passes of engines need it: if another process cuts it short
+ * meanwhile, only opening one more engine fails. Errors: SERENO_ERR_IO, _FORMAT (what is wrong, and where),
+ * _UNSUPPORTED (architecture, tensor type, tokenizer, by name), _NO_MEMORY. On failure *out is NULL.
  */
 SERENO_API int sereno_model_open(const char *path, sereno_model **out, sereno_error *err);
 

@@ -13,12 +13,12 @@
 SERENO_BEGIN
 
 typedef enum sereno_plan_kind {
-    SERENO_PLAN_DRAFT,   /* a token of a draft, or up to 32 that it missed; may be thrown away at no loss */
+    SERENO_PLAN_DRAFT,   /* a token of a draft model, or up to 32 that it missed; abandoning it loses nothing */
     SERENO_PLAN_VERIFY,  /* 1 to 32 tokens: decoding, or verification of candidates */
     SERENO_PLAN_PREFILL, /* a prompt, in larger batches */
 } sereno_plan_kind;
 
-/* Name of a plan ("draft"); "?" for what is none. Static. */
+/* Name of a kind ("draft"); "?" for a value that is no kind. Static. */
 SERENO_API const char *sereno_plan_name(sereno_plan_kind plan);
 
 enum {
@@ -28,11 +28,11 @@ enum {
     SERENO_BATCHES = 6, /* of verification: 1, 2, 4 .. 32 */
 };
 
-/* Within which the planner decides, for each step. */
+/* The limits within which the planner decides, for each step. */
 typedef struct sereno_bounds {
     bool may_draft;               /* the draft model may run */
-    int32_t draft_min, draft_max; /* tokens that it drafts; 0 .. SERENO_DRAFT_MAX */
-    int32_t batch_min, batch_max; /* tokens of a verification pass: 1, 2, 4, 8, 16 or 32; padded to the smaller one */
+    int32_t draft_min, draft_max; /* tokens it drafts; 0 .. SERENO_DRAFT_MAX */
+    int32_t batch_min, batch_max; /* tokens of a verification pass: 1, 2, 4, 8, 16 or 32; padded up to batch_min */
 } sereno_bounds;
 
 SERENO_END

@@ -1,6 +1,6 @@
 /*
- * What a model is asked, and what comes of it: the prompt or the next turn of a chat, how tokens are chosen, how long,
- * who is told; then tokens, text, timings. Whoever asks hands it to a session (session.h).
+ * A request and its result. The caller fills in a request (the prompt or the next turn of a chat, how tokens are
+ * chosen, how many, who is told) and hands it to a session (session.h). The result is tokens, text and timings.
  */
 #ifndef SERENO_REQUEST_H
 #define SERENO_REQUEST_H
@@ -17,19 +17,19 @@
 SERENO_BEGIN
 
 /*
- * What is asked of a sequence. Of `text`, `messages` and `prompt` one is given; the KV cache is reused as far as it
- * begins with the same tokens, whichever it is.
+ * Give one of `text`, `messages` and `prompt`. The session reuses the KV cache as far as it begins with the same
+ * tokens.
  */
 typedef struct sereno_request {
-    int32_t sequence; /* whose KV cache and conversation; 0 .. the session's n_sequences - 1 */
-    /* The next turn: what the user says after what the sequence has heard and said; text that goes on as it is where
-     * the session does not chat. */
+    int32_t sequence; /* with its KV cache and conversation; 0 .. the session's n_sequences - 1 */
+    /* The user's next turn in the sequence's conversation. If the session does not chat, the text is appended as it is.
+     */
     const char *text;
     size_t text_size;
-    /* A conversation from its beginning, the last message being what is to be answered. */
+    /* A conversation from its beginning. The last message is the one to answer. */
     const sereno_message *messages;
     int n_messages;
-    /* Tokens from the beginning, as they are. */
+    /* All tokens from the beginning, as they are. */
     const int32_t *prompt;
     int32_t n_prompt;
 
@@ -37,26 +37,28 @@ typedef struct sereno_request {
     sereno_sampler sampler;
     const char *const *stops; /* n_stops strings, none empty; text ends before the first that occurs */
     int n_stops;
-    /* Ends it early; borrowed until it has ended. NULL: a session has a flag of its own for it. Cancelling or closing
-     * the answer, and closing the session, request it. */
+    /* A flag that ends the answer early, borrowed until it has ended. NULL: the session uses a flag of its own. Closing
+     * or cancelling the answer and closing the session set it. */
     sereno_cancel *cancel;
     /*
-     * Told on the owner's thread; each may be NULL. on_text: text as it becomes certain, whole characters, and nothing
-     * that may still turn into a stop string. on_token: a token of the answer was chosen, and its text handed out as
-     * far as that is certain; those accepted in one pass come one right after the other. on_prefill: prompt tokens
-     * computed so far, and in all (those found in the KV cache do not count).
+     * Called on the owner's thread; each may be NULL. on_text: text that has become certain, in whole characters,
+     * without what may still turn into a stop string. on_token: the next token of the answer, after on_text had what is
+     * certain of it; tokens accepted in one pass come right after one another. on_prefill: prompt tokens computed so
+     * far, and in all; tokens found in the KV cache do not count.
      */
     void (*on_text)(void *ctx, const char *text, size_t size);
     void (*on_token)(void *ctx, int32_t token);
     void (*on_prefill)(void *ctx, int32_t done, int32_t total);
     void *ctx;
     /*
-     * For experiments and simulations. clock: for the timings, and for what the planner learns; NULL: the engine's.
-     * observer: called at every boundary after the cancel flag was looked at; NULL: none. A pass of plan DRAFT that it
-     * abandons ends the draft of this step, any other is tried again. governor_hook: who bounds it in place of the
-     * session's governor, asked at boundaries where the observer has said continue; what it is told carries the
-     * engine's clock in any case. Where several requests are under way, those of the one that began alone hold,
-     * and are borrowed until none is under way.
+     * For experiments and simulations.
+     *   clock          of the timings, and of what the planner learns. NULL: the engine's.
+     *   observer       called at every boundary, after the loop looked at the cancel flag. NULL: none. If it abandons a
+     *                  pass of plan DRAFT, the draft of this step ends; any other pass is tried again.
+     *   governor_hook  governs the request instead of the session's governor. The loop calls it at boundaries where the
+     *                  observer said continue, with times of the engine's clock. step NULL: the session's governor.
+     * If several requests are under way, these three are those of the request that began while no other was under way.
+     * They are borrowed until none is under way.
      */
     const sereno_clock *clock;
     sereno_observer observer;
@@ -65,9 +67,9 @@ typedef struct sereno_request {
 } sereno_request;
 
 typedef enum sereno_finish {
-    SERENO_FINISH_STOP,      /* the model ended, or a stop string came */
-    SERENO_FINISH_LENGTH,    /* max_tokens, or prompt and answer fill the context */
-    SERENO_FINISH_CANCELLED, /* cancelling was requested */
+    SERENO_FINISH_STOP,      /* the model chose an end token, or a stop string came */
+    SERENO_FINISH_LENGTH,    /* max_tokens is reached, or the context is full */
+    SERENO_FINISH_CANCELLED, /* the caller cancelled it */
 } sereno_finish;
 
 typedef struct sereno_quantiles {
@@ -78,21 +80,21 @@ typedef struct sereno_generation {
     sereno_finish finish;
     sereno_tokens tokens; /* generated, without the end token */
     sereno_text text;     /* all that on_text got */
-    /* The first so many tokens say the first so many bytes of text: all, unless a stop string cut the text. What goes
-     * on from the text (the next turn of a chat) keeps these tokens, and makes new ones of the rest of the text. */
+    /* The first n_text_tokens tokens are the first n_text_bytes bytes of the text: all of both, unless a stop string
+     * cut the text. The next turn of a chat keeps these tokens and makes new ones of the rest of the text. */
     int32_t n_text_tokens;
     size_t n_text_bytes;
     bool ended_by_token;     /* the model picked an end token */
     int32_t n_prompt;        /* tokens before the answer */
-    int32_t n_prefilled;     /* of these computed, the rest was in the KV cache */
+    int32_t n_prefilled;     /* of these, tokens that were computed; the rest was in the KV cache */
     double prefill_ms;       /* from the start to the first token's logits */
-    double ttft_ms;          /* to the first token; 0 when there is none */
+    double ttft_ms;          /* from the start to the first token; 0: there is none */
     double decode_ms;        /* from the first token to the last */
-    sereno_quantiles itl_ms; /* gaps between tokens; 0 when there are fewer than two */
+    sereno_quantiles itl_ms; /* gaps between tokens; 0: there are fewer than two tokens */
     sereno_speculation_stats speculation;
 } sereno_generation;
 
-/* Frees tokens and text of one that the caller owns. */
+/* Frees tokens and text of a generation that the caller owns. */
 SERENO_API void sereno_generation_free(sereno_generation *generation);
 
 SERENO_END

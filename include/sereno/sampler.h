@@ -3,12 +3,12 @@
  *
  * The choice is a pure function of (logits, settings, position): with temperature it is the arg-max
  * of logit / temperature + Gumbel noise (a draw from the softmax), where the noise of a token comes
- * from a counter-based generator keyed by (seed, position, token). Whoever knows these can repeat the
- * choice; a draft that samples with the same noise agrees with the target as often as it can.
+ * from a counter-based generator keyed by (seed, position, token). So the choice can be repeated, and a draft
+ * model that samples with the same noise agrees with the target as often as it can.
  *
- * Candidates are narrowed in this order, all on probabilities at temperature 1: the top_k most
- * likely; of these, the fewest whose share of the probability left reaches top_p; of these, the ones at
- * least min_p as likely as the first. Equal logits: the lower id first.
+ * Candidates are narrowed in this order, by probabilities at temperature 1: first to the top_k most
+ * likely; then to the fewest of these that hold top_p of their probability; then to those at least
+ * min_p as likely as the first. Of equal logits the lower id comes first.
  *
  * Source: Gumbel-max sampling; Philox 4x32-10 (Salmon et al., SC 2011); docs/ARCHITECTURE.md, contract 1.
  */
@@ -47,7 +47,7 @@ SERENO_API void sereno_candidates_close(sereno_candidates **candidates);
 SERENO_API int32_t sereno_sample(const sereno_sampler *s, const float *logits, int32_t position,
                                  sereno_candidates *candidates);
 
-/* A token and how it scored: logit / temperature, less the first's, plus noise; at temperature 0 its logit. */
+/* A token and its score: logit / temperature, less the first's, plus noise; at temperature 0 its logit. */
 typedef struct sereno_choice {
     int32_t token;
     float value;

@@ -17,6 +17,7 @@
 #include "sereno/meter.h"
 #include "sereno/model.h"
 #include "sereno/plan.h"
+#include "sereno/progress.h"
 #include "sereno/request.h"
 #include "sereno/sampler.h"
 #include "sereno/sensor.h"

@@ -1,22 +1,22 @@
 /*
- * The front door: a model that answers, opened from one description. A session owns, or borrows, model, engine and
- * draft, senses and governs what runs, and keeps the conversations of its sequences.
+ * The front door: a model that answers, opened from one description. A session owns or borrows the model, the engine
+ * and the draft model. It senses and governs what runs, and keeps the conversations of its sequences.
  *
  *     sereno_session_options options = sereno_session_defaults();
  *     sereno_session_open(&options, &session, &err);
  *     sereno_session_submit(session, &request, &answer, &err);
  *     while (sereno_answer_next(answer, &piece)) fwrite(piece.text, 1, piece.size, stdout);
  *
- * Owner: one thread owns the engine. It is a thread of the session's own, which alone takes the scheduling class that
- * the engine's options name; requests are then submitted, read and cancelled by any thread, one at a time an answer,
- * and nobody waits on a lock. Or, with on_caller, it is the thread that opens: then the work is done within
- * sereno_session_step, sereno_answer_next and sereno_answer_wait, which it alone calls, by whatever clock the engine
- * has.
+ * Owner: one thread owns the engine. By default it is a thread of the session's own, and only that thread takes the
+ * scheduling class that the engine's options name. Any thread may then submit, read and cancel requests (one thread at
+ * a time for each answer), and none waits on a lock. With on_caller the owner is the thread that opens the session. The
+ * work is then done within sereno_session_step, sereno_answer_next and sereno_answer_wait, which only that thread
+ * calls, by the engine's clock.
  *
- * Exactness: what is answered depends on model, tokens, sampler and seed alone: not on other requests, on the draft, or
- * on how often it was governed, paused or interrupted.
+ * Exactness: an answer depends on model, tokens, sampler and seed alone. It does not depend on other requests, on the
+ * draft model, or on how often it was governed, paused or interrupted.
  *
- * Order: requests of one sequence are answered one after the other, those of several at the same time, as they come.
+ * Order: a session answers the requests of one sequence one after the other, and those of several sequences together.
  */
 #ifndef SERENO_SESSION_H
 #define SERENO_SESSION_H
@@ -36,74 +36,77 @@ typedef struct sereno_session sereno_session;
 
 /* ---- Opening ---- */
 
-/* Texts are borrowed while it opens; what is said to be borrowed, until it is closed. */
+/* Texts are borrowed while the session opens. What is called borrowed below must stay until it is closed. */
 typedef struct sereno_session_options {
     /*
-     * The model: the path of a GGUF file (NULL: the default model's, sereno_default_model_path); or `model`, open
-     * already, borrowed; or what `engine_of` runs: a session with on_caller, and the same owner. Of sessions on one
-     * engine one has requests under way at a time, and each finds its KV cache empty after another's; the engine goes
-     * with the last of them. Or `engine` with `tokenizer`, of a simulator or another runtime, borrowed.
+     * What answers; give one of these:
+     *   model_path   a GGUF file. NULL, and nothing else given: the default model (sereno_default_model_path).
+     *   model        an open model, borrowed.
+     *   engine_of    another session with on_caller and the same owner, whose engine is shared. Only one session of an
+     *                engine may have requests under way, and it finds the KV cache empty after another's. The engine is
+     *                closed with the last of its sessions.
+     *   engine       with `tokenizer`: an engine of a simulator or another runtime, both borrowed.
      */
     const char *model_path;
     const sereno_model *model;
     sereno_session *engine_of;
     sereno_engine *engine;
     const sereno_tokenizer *tokenizer;
-    /* Of an engine that is opened here. n_ctx 0: 4096 or what the model was trained for, the smaller; -1: all that
-     * it was trained for. progress and timing_folder are not looked at. */
+    /* Of an engine that the session opens. n_ctx 0: 4096 or the model's training context, the smaller; -1: the model's
+     * training context. progress and timing_folder are ignored. */
     sereno_engine_options engine_options;
 
     /*
-     * Who proposes: "ngram", "self:int4", "self:int8", "self:layers=K", the path of a GGUF file with the same
-     * vocabulary, or "none": plain decoding. NULL: "ngram". Or `draft_engine`, borrowed. draft_fallback: where a file's
-     * vocabulary differs, go on with n-grams. speculation: bounds and n-grams; its draft is not looked at.
+     * draft: what proposes tokens: "ngram" (also NULL), "self:int4", "self:int8", "self:layers=K", the path of a GGUF
+     * file with the same vocabulary, or "none" for plain decoding. draft_engine: an open draft model instead, borrowed.
+     * draft_fallback: use n-grams if a file's vocabulary differs. speculation: bounds and n-grams; its draft is
+     * ignored.
      */
     const char *draft;
     bool draft_fallback;
     sereno_engine *draft_engine;
     sereno_speculation speculation;
 
-    /* Policy and settings; throughput: nobody governs. */
+    /* Policy and settings. Policy throughput: no governor runs. */
     sereno_governor_params governor;
-    /* What is known of the machine, borrowed; NULL: what is kept in the cache folder, else it is learned. */
+    /* What is known of the machine, borrowed. NULL: the calibration in the cache folder; if there is none, the sensor
+     * learns as it goes. */
     const sereno_calibration *calibration;
-    bool frame_hints;              /* look for those of a foreground, where there is shared memory */
+    bool frame_hints;              /* read the hints of a foreground, if the system has shared memory */
     sereno_frame_hint *frame_hint; /* borrowed; NULL: the user's (sereno_frame_hint_watch) */
-    /* Told of every event and decision, on the owner's thread. NULL: nobody. */
+    /* Called with every event and its decision, on the owner's thread. NULL: not called. */
     void (*on_decision)(void *ctx, const sereno_event *event, const sereno_boundary *boundary,
                         const sereno_decision *decision);
     void *on_decision_ctx;
-    /* Files that are written as things happen: what ran and when, as trace events; what was decided, a line each. NULL:
-     * none. */
+    /* Files to write while requests run. trace_path: what ran when, as trace events. decisions_path: a line for each
+     * decision. NULL: none. */
     const char *trace_path, *decisions_path;
 
     /* Where timings and calibrations are kept; NULL: ${XDG_CACHE_HOME:-~/.cache}/sereno; "": nowhere. */
     const char *cache_folder;
-    bool raw;           /* turns are text that goes on as it is, whatever chat template the model has */
-    const char *system; /* message that conversations begin with; NULL: what the model's template says */
+    bool raw;           /* turns are not wrapped, whatever chat template the model has */
+    const char *system; /* first message of conversations; NULL: the one of the model's template */
 
-    /* Called on the owner's thread while it opens; `what` is "loading" or "loading the draft". false gives up
-     * (SERENO_ERR_ABANDONED). NULL: not wanted. */
-    bool (*progress)(void *ctx, const char *what, uint64_t done, uint64_t total);
-    void *progress_ctx;
+    /* On the owner's thread while the session opens: the parts named in engine.h, and "loading the draft". */
+    sereno_progress progress;
     bool on_caller; /* the calling thread becomes the owner */
 } sereno_session_options;
 
-/* The default model, one sequence, all cores but one (at least one), n-grams, policy balanced, frame hints, a thread of
- * its own. */
+/* The default model, one sequence, all cores but one (at least one), n-grams, policy balanced, frame hints, an owner
+ * thread of the session's own. */
 SERENO_API sereno_session_options sereno_session_defaults(void);
 
 /*
- * Errors of opening a model (model.h), an engine (engine.h) and a draft: SERENO_ERR_INVALID names a foreign vocabulary,
- * a draft that is larger than the model, layers out of range, a context that is too long. SERENO_ERR_IO: a log cannot
- * be written. On failure *out is NULL.
+ * Errors: those of opening a model (model.h) and an engine (engine.h). SERENO_ERR_INVALID names a foreign vocabulary, a
+ * draft model that is larger than the model, layers out of range, or a context that is too long. SERENO_ERR_IO: a log
+ * cannot be written. On failure *out is NULL.
  */
 SERENO_API int sereno_session_open(const sereno_session_options *options, sereno_session **out, sereno_error *err);
 
 /*
- * Cancels what is under way, waits for its end, closes and nulls; NULL is fine. Answers stay until they are closed
- * themselves. SERENO_ERR_IO: a log could not be written, and is named; closed it is in any case. Thread: the owner with
- * on_caller, else any, while no other uses it.
+ * Cancels requests under way, waits for their end, closes and nulls; NULL is fine. Answers stay until they are closed
+ * themselves. SERENO_ERR_IO names a log that could not be written; the session is closed all the same. Thread: with
+ * on_caller the owner, else any thread while no other uses the session.
  */
 SERENO_API int sereno_session_close(sereno_session **session, sereno_error *err);
 
@@ -112,28 +115,29 @@ typedef struct sereno_session_info {
     const sereno_model *model; /* NULL: of an engine that was given */
     const sereno_tokenizer *tokenizer;
     const sereno_engine_info *engine, *draft; /* draft NULL: there is no draft model */
-    const char *draft_name;                   /* who proposes: "none", "ngram", "self:int4", a path, "an engine" */
-    const char *draft_fallback;               /* why n-grams took the draft's place; NULL: they did not */
+    const char *draft_name;                   /* what proposes: "none", "ngram", "self:int4", a path, "an engine" */
+    const char *draft_fallback;               /* why n-grams replaced the draft model; NULL: they did not */
     sereno_chat_template chat;
     bool chats;                            /* turns are wrapped as a chat */
-    bool governed;                         /* there is a governor, be it one that only watches */
-    const sereno_calibration *calibration; /* that it senses by; NULL: none */
-    sereno_error not_calibrated;           /* why one that is kept is not used; code 0: nothing to say */
-    bool hinted;                           /* frame hints are looked at */
-    sereno_error not_hinted;               /* and why not; code 0: they were not wanted */
-    bool keeps_timings;                    /* the machine is timed, and that kept, where it is not too busy */
-    double load_ms;                        /* that opening took */
+    bool governed;                         /* a governor runs, perhaps one that only watches */
+    const sereno_calibration *calibration; /* used by the sensor; NULL: none */
+    sereno_error not_calibrated;           /* why a kept calibration is not used; code 0: there is none */
+    bool hinted;                           /* frame hints are read */
+    sereno_error not_hinted;               /* why they are not; code 0: not asked for */
+    bool keeps_timings;                    /* a timing of the machine is kept, unless it is too busy for one */
+    double load_ms;                        /* time that opening took */
 } sereno_session_info;
 
 SERENO_API const sereno_session_info *sereno_session_describe(const sereno_session *session);
 
-/* For the owner with on_caller, while no request is under way: the engine, whose KV cache is taken for changed, and the
- * draft's (NULL: none). */
+/* The engine, and the draft model's (NULL: none). The session assumes that the caller changes the KV cache. Thread: the
+ * owner, with on_caller, while no request is under way. */
 SERENO_API sereno_engine *sereno_session_engine(sereno_session *session);
 SERENO_API sereno_engine *sereno_session_draft(sereno_session *session);
 
-/* Keeps a calibration of these two for sessions with so many threads (0: as many as this one has) in the cache folder.
- * path: of the file, of `size` bytes. SERENO_ERR_IO: it cannot be kept. Thread: the owner. */
+/* Saves a calibration of the session's engines in the cache folder, for sessions with n_threads threads (0: as many as
+ * this one has). path: the file's name is written there, `size` bytes at most. SERENO_ERR_IO: it cannot be written.
+ * Thread: the owner. */
 SERENO_API int sereno_session_save_calibration(sereno_session *session, const sereno_calibration *calibration,
                                                int32_t n_threads, char *path, size_t size, sereno_error *err);
 
@@ -141,48 +145,49 @@ SERENO_API int sereno_session_save_calibration(sereno_session *session, const se
 
 typedef struct sereno_answer sereno_answer;
 
-/* Requests that wait at a time, at most. */
+/* Most requests that may wait at a time. */
 enum { SERENO_SESSION_QUEUE_MAX = 256 };
 
 /*
- * Hands a request over; what it points to is copied, but for ctx, clock and the contexts of who observes, and cancel
- * with these. SERENO_ERR_INVALID: something is wrong with it; SERENO_ERR_BUSY: too many wait. What is found wrong later
- * (SERENO_ERR_CONTEXT_FULL: prompt and context are named) is the answer's error. On failure *out is NULL. Thread: any.
+ * Hands a request over. Texts, messages, tokens and stop strings are copied; ctx, clock, cancel, the observer's and the
+ * governor hook's contexts are borrowed. SERENO_ERR_INVALID: something is wrong with the request. SERENO_ERR_BUSY: too
+ * many wait. An error that is found later is the answer's (SERENO_ERR_CONTEXT_FULL names prompt and context). On
+ * failure *out is NULL. Thread: any.
  */
 SERENO_API int sereno_session_submit(sereno_session *session, const sereno_request *request, sereno_answer **out,
                                      sereno_error *err);
 
-/* A token of the answer with the text that became certain by it. */
+/* A token of the answer, and the text that became certain with it. */
 typedef struct sereno_piece {
     int32_t token;    /* -1: text without one, at the end */
     const char *text; /* size bytes, not terminated; belongs to the answer */
     size_t size;      /* may be 0 */
 } sereno_piece;
 
-/* Waits for the next piece; false: it has ended. */
+/* Waits for the next piece. False: the answer has ended. */
 SERENO_API bool sereno_answer_next(sereno_answer *answer, sereno_piece *out);
 
-/* Waits for the end. *out belongs to the answer, and holds what was generated also where that failed. Errors of
- * generating: SERENO_ERR_CONTEXT_FULL; SERENO_ERR_FORMAT: one of the model's logits is not finite. What failed
- * has left the conversation as it was. */
+/* Waits for the end. *out belongs to the answer; after a failure it holds what was generated before. Errors:
+ * SERENO_ERR_CONTEXT_FULL; SERENO_ERR_FORMAT: one of the model's logits is not finite. A failed answer leaves the
+ * conversation as it was. */
 SERENO_API int sereno_answer_wait(sereno_answer *answer, const sereno_generation **out, sereno_error *err);
 
-/* Ends it early, within a subgraph where it runs alone, else within a pass; at once where it waits, or all is paused.
- * Fine after its end. Any thread; async-signal-safe. */
+/* Ends the answer early: at once if it waits or the session is paused, within a subgraph if it runs alone, else within
+ * a pass. Fine after its end. Any thread; async-signal-safe. */
 SERENO_API void sereno_answer_cancel(sereno_answer *answer);
 
-/* Cancels it, waits for its end, frees and nulls; NULL is fine. */
+/* Cancels the answer, waits for its end, frees and nulls; NULL is fine. */
 SERENO_API void sereno_answer_close(sereno_answer **answer);
 
 /* ---- Running ---- */
 
-/* One pass of what there is to do, if there is something: false: there is not, or it is paused. The owner with
- * on_caller; a simulator calls it when its time has come. */
+/* Runs one pass. False: there is nothing to do, or the session is paused. Thread: the owner, with on_caller; a
+ * simulator calls this when the session's time has come. */
 SERENO_API bool sereno_session_step(sereno_session *session);
 
 /*
- * Nothing runs until it is resumed: from the next boundary on, no CPU time passes; with on_caller from the end of the
- * pass on. Tokens are the same. Any thread.
+ * Pause: from the next boundary on (with on_caller: from the end of the pass on) nothing runs and no CPU time passes,
+ * until the session is resumed. Tokens are the same. Any thread.
  */
 SERENO_API void sereno_session_pause(sereno_session *session);
 SERENO_API void sereno_session_resume(sereno_session *session);
@@ -190,21 +195,21 @@ SERENO_API void sereno_session_resume(sereno_session *session);
 /* Wakes the owner, so that a cancel flag is seen at once. Any thread; async-signal-safe. */
 SERENO_API void sereno_session_interrupt(sereno_session *session);
 
-/* Empties all conversations and KV caches, and forgets what n-grams and the planner have learned; sensor and governor
- * go on. The owner with on_caller, while no request is under way. */
+/* Empties all conversations and KV caches, and forgets what n-grams and the planner have learned. Sensor and governor
+ * keep what they know. Thread: the owner, with on_caller, while no request is under way. */
 SERENO_API int sereno_session_forget(sereno_session *session, sereno_error *err);
 
 typedef struct sereno_session_stats {
     uint64_t answered, cancelled, failed; /* requests that ended so */
-    uint64_t tokens;                      /* of all answers that have ended */
+    uint64_t tokens;                      /* of all ended answers */
     int32_t waiting, running;             /* requests */
     bool paused;
-    sereno_speculation_stats speculation; /* of all answers that have ended */
-    sereno_governor_stats governor;       /* zeros: nobody governs */
+    sereno_speculation_stats speculation; /* of all ended answers */
+    sereno_governor_stats governor;       /* zeros: there is no governor */
     sereno_sensor_stats sensor;
 } sereno_session_stats;
 
-/* As of the end of a pass within the last 50 ms, and of the last request that has ended; waiting and paused as of now.
+/* `waiting` and `paused` are of now. The rest is of the last ended request, or of the end of a pass at most 50 ms ago.
  * Any thread. */
 SERENO_API void sereno_session_read(const sereno_session *session, sereno_session_stats *out);
 

@@ -10,17 +10,16 @@
 
 enum { Q4_0_BYTES = 18, Q4_1_BYTES = 20, Q8_0_BYTES = 34, Q6K_BYTES = 210 };
 
+const readable_type readable_types[READABLE_TYPES] = {
+#define READABLE_ROW(type, name) {name, TENSOR_##type},
+    TENSOR_READABLE_MAP(READABLE_ROW)
+#undef READABLE_ROW
+};
+
 bool tensor_type_readable(tensor_type type) {
-    switch (type) {
-    case TENSOR_F32:
-    case TENSOR_F16:
-    case TENSOR_BF16:
-    case TENSOR_Q8_0:
-    case TENSOR_Q4_0:
-    case TENSOR_Q4_1:
-    case TENSOR_Q6_K: return true;
-    default: return false;
-    }
+    int i = 0;
+    while (i < READABLE_TYPES && readable_types[i].type != type) i++;
+    return i < READABLE_TYPES;
 }
 
 static uint16_t read_u16(const uint8_t *p) {

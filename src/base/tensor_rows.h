@@ -29,9 +29,23 @@ typedef struct quant_block {
     float sub_scale[2];         /* Q6_K: scale * sub-scale, exact, for each 16 weights */
 } quant_block;
 
-/* Whether rows of this type can be read, and the names of all such types. The functions below take no other types. */
-bool tensor_type_readable(tensor_type type);
+/* Types whose rows can be read; the functions below take no others. A type's name on a command line and in a message,
+ * and whether a type is one of them. */
+#define TENSOR_READABLE_MAP(X)                                                                                         \
+    X(F32, "f32") X(F16, "f16") X(BF16, "bf16") X(Q8_0, "q8_0") X(Q4_0, "q4_0") X(Q4_1, "q4_1") X(Q6_K, "q6_k")
 #define TENSOR_TYPES_READABLE "F32, F16, BF16, Q8_0, Q4_0, Q4_1 and Q6_K"
+bool tensor_type_readable(tensor_type type);
+
+#define TENSOR_READABLE_COUNT(type, name) +1
+enum { READABLE_TYPES = 0 TENSOR_READABLE_MAP(TENSOR_READABLE_COUNT) };
+#undef TENSOR_READABLE_COUNT
+
+typedef struct readable_type {
+    const char *name;
+    tensor_type type;
+} readable_type;
+
+extern const readable_type readable_types[READABLE_TYPES];
 
 /* Block b (32 columns) of a row that starts at `row`, of a type that has blocks. */
 void quant_block_read(tensor_type type, const uint8_t *row, int32_t b, quant_block *out);

@@ -10,14 +10,6 @@
 
 enum { ISAS_MAX = 8, SPIN_US = 50 };
 
-static const struct {
-    const char *name;
-    tensor_type type;
-} type_names[KERNELS_TYPES] = {
-    {"q4_0", TENSOR_Q4_0}, {"q4_1", TENSOR_Q4_1}, {"q8_0", TENSOR_Q8_0}, {"q6_k", TENSOR_Q6_K},
-    {"f16", TENSOR_F16},   {"bf16", TENSOR_BF16}, {"f32", TENSOR_F32},
-};
-
 /* Prefetch distances to measure with; the default alone, unless they are to be compared. */
 static const int32_t distances[] = {PACK_PREFETCH_BYTES, 0, 1152, 2304, 4608, 18432};
 
@@ -28,30 +20,30 @@ static int count_distances(const kernels_options *o) {
 /* ---- Names ---- */
 
 const char *kernels_type_name(tensor_type type) {
-    for (int i = 0; i < KERNELS_TYPES; i++) {
-        if (type_names[i].type == type) return type_names[i].name;
+    for (int i = 0; i < READABLE_TYPES; i++) {
+        if (readable_types[i].type == type) return readable_types[i].name;
     }
     return "?";
 }
 
 const char *kernels_list_types(char *out, size_t size) {
     out[0] = '\0';
-    for (int i = 0; i < KERNELS_TYPES; i++) {
-        err_list(out, size, type_names[i].name);
+    for (int i = 0; i < READABLE_TYPES; i++) {
+        err_list(out, size, readable_types[i].name);
     }
     return out;
 }
 
-int kernels_parse_types(const char *text, tensor_type out[KERNELS_TYPES]) {
+int kernels_parse_types(const char *text, tensor_type out[READABLE_TYPES]) {
     int n = 0;
     for (const char *at = text;; at++) {
         size_t length = strcspn(at, ",");
         int found = -1;
-        for (int i = 0; i < KERNELS_TYPES; i++) {
-            if (strlen(type_names[i].name) == length && memcmp(type_names[i].name, at, length) == 0) found = i;
+        for (int i = 0; i < READABLE_TYPES; i++) {
+            if (strlen(readable_types[i].name) == length && memcmp(readable_types[i].name, at, length) == 0) found = i;
         }
-        if (found < 0 || n == KERNELS_TYPES) return -1;
-        out[n++] = type_names[found].type;
+        if (found < 0 || n == READABLE_TYPES) return -1;
+        out[n++] = readable_types[found].type;
         at += length;
         if (!*at) return n;
     }

@@ -8,9 +8,9 @@
 
 #include "bench_watch.h"
 #include "sereno/error.h"
-#include "tensor_type.h"
+#include "tensor_rows.h"
 
-enum { KERNELS_TYPES = 7, KERNELS_ROWS_MAX = 1 << 20, KERNELS_COLUMNS_MAX = 1 << 17 };
+enum { KERNELS_ROWS_MAX = 1 << 20, KERNELS_COLUMNS_MAX = 1 << 17 };
 
 typedef struct kernels_shape {
     int32_t rows, columns; /* at least 1 */
@@ -20,7 +20,7 @@ typedef struct kernels_shape {
  * of a text of names, separated by commas: returns how many; -1: an unknown name, or too many. */
 const char *kernels_type_name(tensor_type type);
 const char *kernels_list_types(char *out, size_t size);
-int kernels_parse_types(const char *text, tensor_type out[KERNELS_TYPES]);
+int kernels_parse_types(const char *text, tensor_type out[READABLE_TYPES]);
 
 /* Reads "8192x2048", from 1x1 up to the numbers above. False: not such a shape. */
 bool kernels_parse_shape(const char *text, kernels_shape *out);

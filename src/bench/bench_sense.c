@@ -55,36 +55,27 @@ double sense_fuse(double log_slowdown, double slowdown_slope, double log_probe, 
 }
 
 void sense_add(sense_tally *t, const sereno_signals *s, float score) {
-    t->score += (double)score;
-    t->scores++;
-    if (s->slowdown > 0) {
-        double log_slowdown = log((double)s->slowdown), slope = (double)s->slowdown_slope;
-        t->log_slowdown += log_slowdown;
-        t->slowdowns++;
-        if (s->slowdown_slope >= slope_least) {
-            t->scaled += slope * log_slowdown / log1p(slope);
-            t->slowdown_slope += slope;
-            t->weighed++;
-        }
+    for (int k = 0; k < SENSE_SIGNALS; k++) {
+        double sample = sense_sample((sense_signal)k, s, score);
+        if (isnan(sample)) continue;
+        t->sum[k] += sample;
+        t->n[k]++;
     }
-    if (s->probe > 0) {
-        t->log_probe += log((double)s->probe);
-        t->probe_slope = (double)s->probe_slope;
-        t->probes++;
+    if (s->slowdown > 0 && s->slowdown_slope >= slope_least) {
+        double slope = (double)s->slowdown_slope;
+        t->scaled += slope * log((double)s->slowdown) / log1p(slope);
+        t->slowdown_slope += slope;
+        t->weighed++;
     }
-    if (s->has_run_delay) {
-        t->run_delay += (double)s->run_delay;
-        t->delays++;
-    }
+    if (s->probe > 0) t->probe_slope = (double)s->probe_slope;
 }
 
 void sense_settle(const sense_tally *t, sense_window *w) {
-    w->signal[SENSE_CS] = t->slowdowns ? t->log_slowdown / t->slowdowns : NAN;
-    w->signal[SENSE_PROBE] = t->probes ? t->log_probe / t->probes : NAN;
-    w->signal[SENSE_RUN_DELAY] = t->delays ? t->run_delay / t->delays : NAN;
+    for (int k = 0; k < SENSE_SIGNALS; k++) {
+        w->signal[k] = t->n[k] ? t->sum[k] / t->n[k] : NAN;
+    }
     double slope = t->weighed ? t->slowdown_slope / t->weighed : 0, log_slowdown = NAN;
     if (t->weighed) log_slowdown = t->scaled / t->slowdown_slope * log1p(slope); /* scaled back by the mean slope */
-    w->signal[SENSE_SCORE] = t->scores ? t->score / t->scores : NAN;
     w->signal[SENSE_FUSED] = sense_fuse(log_slowdown, slope, w->signal[SENSE_PROBE], t->probe_slope);
 }
 
@@ -319,15 +310,4 @@ int bench_sense(const sense_options *o, sense_result *out, sereno_error *err) {
 void sense_result_free(sense_result *r) {
     free(r->windows);
     *r = (sense_result){0};
-}
-
-/* ---- Words ---- */
-
-const char *sense_signal_name(sense_signal signal) {
-    static const char *const names[SENSE_SIGNALS] = {[SENSE_CS] = "cs",
-                                                     [SENSE_PROBE] = "probe",
-                                                     [SENSE_RUN_DELAY] = "run_delay",
-                                                     [SENSE_FUSED] = "fused",
-                                                     [SENSE_SCORE] = "score"};
-    return names[signal];
 }

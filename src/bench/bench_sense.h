@@ -7,6 +7,7 @@
 #ifndef BENCH_BENCH_SENSE_H
 #define BENCH_BENCH_SENSE_H
 
+#include <math.h>
 #include <stdio.h>
 
 #include "bench_watch.h"
@@ -37,16 +38,34 @@ typedef enum sense_signal {
     SENSE_SIGNALS
 } sense_signal;
 
-/* "cs", "probe", "run_delay", "fused", "score". */
-const char *sense_signal_name(sense_signal signal);
+static inline const char *sense_signal_name(sense_signal signal) {
+    static const char *const names[SENSE_SIGNALS] = {[SENSE_CS] = "cs",
+                                                     [SENSE_PROBE] = "probe",
+                                                     [SENSE_RUN_DELAY] = "run_delay",
+                                                     [SENSE_FUSED] = "fused",
+                                                     [SENSE_SCORE] = "score"};
+    return names[signal];
+}
+
+/* What a signal says at one boundary, where a governor that was given the signals has this score; NaN: nothing, as
+ * FUSED always does, which is made of whole windows (sense_fuse). */
+static inline double sense_sample(sense_signal signal, const sereno_signals *s, float score) {
+    switch (signal) {
+    case SENSE_CS: return s->slowdown > 0 ? log((double)s->slowdown) : NAN;
+    case SENSE_PROBE: return s->probe > 0 ? log((double)s->probe) : NAN;
+    case SENSE_RUN_DELAY: return s->has_run_delay ? (double)s->run_delay : NAN;
+    case SENSE_SCORE: return (double)score;
+    default: return NAN;
+    }
+}
 
 /* One window. NaN: the window has no sample of a value. */
 typedef struct sense_window {
     double duty; /* 0..1: share of the time in which the foreground streamed; below the drawn duty if it had no core */
     /* The foreground's own: time of a dependent load, and 1e9 bytes a second while it streamed. */
     double fg_latency_ns, fg_gbs;
-    /* CS and PROBE: mean logarithm of the ratio to the baseline. FUSED: both relative to their values beside a
-     * foreground that streams all the time, weighted by their slopes. SCORE: mean of a governor's score of the same
+    /* Means of samples. CS and PROBE: logarithm of the ratio to the baseline. FUSED: both relative to their values
+     * beside a foreground that streams all the time, weighted by their slopes. SCORE: a governor's score of the same
      * signals. */
     double signal[SENSE_SIGNALS];
 } sense_window;
@@ -81,10 +100,11 @@ double pearson(const double *x, const double *y, size_t stride, size_t n);
 
 /* Sums of a window's samples; begin with all zero. */
 typedef struct sense_tally {
-    double log_slowdown, slowdown_slope, log_probe, probe_slope, run_delay;
+    double sum[SENSE_SIGNALS];
+    int n[SENSE_SIGNALS];
+    double slowdown_slope, probe_slope;
     double scaled; /* logarithms of slowdowns relative to their slopes', weighted by the slopes */
-    double score;
-    int slowdowns, weighed, probes, delays, scores;
+    int weighed;
 } sense_tally;
 
 /* score: a governor's, from these signals. */

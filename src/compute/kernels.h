@@ -29,8 +29,8 @@
  * 1      | 8 bits: high                             | largest magnitude / ACTIVATION_MAX_8
  * 2      | 16 bits: 256 * high + low, signed bytes  | largest magnitude / ACTIVATION_MAX_16
  *
- * The machine multiplies bytes, so 16 bits take twice the multiplications. docs/ARCHITECTURE.md, "Numbers", says what
- * they gain and which models use them.
+ * The machine multiplies bytes, so 16 bits take twice the multiplications. src/engine/README.md, "Width of
+ * activations", says what they gain and which models use them.
  */
 #define ACTIVATION_MAX_8  127
 #define ACTIVATION_MAX_16 32512  /* 127 * 256: the high plane stays within a signed byte */

@@ -56,7 +56,6 @@ struct team {
     sereno_sched sched;
     bool keep_owner;
     thread_undo owner_undo;
-    int tids[TEAM_MAX];
     team_member members[TEAM_MAX];
 
     _Alignas(CACHE_LINE) _Atomic uint64_t claim;
@@ -237,7 +236,6 @@ uint64_t team_shed_count(const team *t) {
 /* ---- Opening and closing ---- */
 
 static void join_team(team_member *m) {
-    m->team->tids[m->index] = thread_id();
     m->schedstat = schedstat_open(thread_id());
 }
 
@@ -436,10 +434,6 @@ void team_interrupt(team *t) {
 
 int team_size(const team *t) {
     return t->size;
-}
-
-const int *team_thread_ids(const team *t) {
-    return t->tids;
 }
 
 bool team_sample(team *t, uint64_t *cpu_ns, uint64_t *run_delay_ns) {

@@ -65,8 +65,6 @@ int team_size(const team *t);
 /* Members that take tiles at present, 1..team_size; how often a member was shed since the team opened. */
 int team_active(const team *t);
 uint64_t team_shed_count(const team *t);
-/* Kernel ids of the members, team_size of them; valid until close. */
-const int *team_thread_ids(const team *t);
 
 /* CPU time and run delay of all members since they began, in nanoseconds (schedstat). False: not available. */
 bool team_sample(team *t, uint64_t *cpu_ns, uint64_t *run_delay_ns);

@@ -126,8 +126,7 @@ static uint8_t *open_rooms(making *m, int32_t columns, int n_threads) {
 }
 
 static int make_all(weights *w, making *m, const weights *of, const sereno_model *model, sereno_self_draft kind,
-                    bool (*progress)(void *ctx, uint64_t done, uint64_t total), void *progress_ctx, team *team,
-                    sereno_error *err) {
+                    const sereno_progress *progress, team *team, sereno_error *err) {
     size_t at = 0;
     for (int32_t i = 0; i < count_matrices(model); i++) {
         packed_matrix *to = matrix_at(w, model, i);
@@ -140,7 +139,7 @@ static int make_all(weights *w, making *m, const weights *of, const sereno_model
         m->from = matrix_of(of, model, i);
         int status = make_matrix(m, team, err);
         if (status) return status;
-        if (progress && !progress(progress_ctx, at, w->packed.size)) {
+        if (!sereno_progress_tell(progress, "making the draft", at, w->packed.size)) {
             return err_set(err, SERENO_ERR_ABANDONED, "making the draft was given up");
         }
     }
@@ -148,15 +147,14 @@ static int make_all(weights *w, making *m, const weights *of, const sereno_model
 }
 
 int draft_weights_open(weights *w, const weights *of, const sereno_model *model, sereno_self_draft kind,
-                       bool (*progress)(void *ctx, uint64_t done, uint64_t total), void *progress_ctx, team *team,
-                       sereno_error *err) {
+                       const sereno_progress *progress, team *team, sereno_error *err) {
     int32_t columns_max = 0;
     making m = {.chunk = 1};
     int status = allocate(w, of, model, kind, &columns_max, err);
     if (status || columns_max == 0) return status; /* nothing to convert */
     uint8_t *rooms = open_rooms(&m, columns_max, team_size(team));
     if (!rooms) return err_no_memory(err, "room to make a draft's weights in", (size_t)columns_max);
-    status = make_all(w, &m, of, model, kind, progress, progress_ctx, team, err);
+    status = make_all(w, &m, of, model, kind, progress, team, err);
     free(rooms);
     return status;
 }

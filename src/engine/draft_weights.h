@@ -22,7 +22,6 @@
  * returned false; SERENO_ERR_NO_MEMORY. Thread: the owner.
  */
 int draft_weights_open(weights *w, const weights *of, const sereno_model *model, sereno_self_draft kind,
-                       bool (*progress)(void *ctx, uint64_t done, uint64_t total), void *progress_ctx, team *team,
-                       sereno_error *err);
+                       const sereno_progress *progress, team *team, sereno_error *err);
 
 #endif

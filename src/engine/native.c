@@ -162,6 +162,7 @@ static int native_pass(sereno_engine *base, const sereno_pass *pass, sereno_erro
     for (int32_t i = 0; i < e->n_inputs; i++) {
         e->pending[e->inputs[i].sequence] = true;
     }
+    e->info.sheds = team_shed_count(e->team);
     return SERENO_OK;
 }
 

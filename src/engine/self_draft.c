@@ -43,21 +43,18 @@ static void share(native_engine *e, native_engine *target) {
 }
 
 int sereno_engine_open_self_draft(sereno_engine *target, sereno_self_draft kind, int32_t n_layers,
-                                  bool (*progress)(void *ctx, uint64_t done, uint64_t total), void *progress_ctx,
-                                  sereno_engine **out, sereno_error *err) {
+                                  const sereno_progress *progress, sereno_engine **out, sereno_error *err) {
     *out = NULL;
     int status = check(target, kind, n_layers, err);
     if (status) return status;
     native_engine *e = calloc(1, sizeof *e), *of = native(target);
     if (!e) return err_no_memory(err, "an engine", sizeof *e);
     share(e, of);
-    e->options.progress = progress;
-    e->options.progress_ctx = progress_ctx;
+    e->options.progress = progress ? *progress : (sereno_progress){0};
     if (kind == SERENO_SELF_LAYERS) e->n_layers = n_layers;
     else e->info.activation_bits = DRAFT_ACTIVATION_BITS;
     if ((status = kv_open_view(&e->kv, &of->kv, err)) ||
-        (status =
-             draft_weights_open(&e->weights, &of->weights, e->model, kind, progress, progress_ctx, e->team, err)) ||
+        (status = draft_weights_open(&e->weights, &of->weights, e->model, kind, progress, e->team, err)) ||
         (status = native_open_results(e, err))) {
         goto fail;
     }

@@ -58,7 +58,7 @@ static bool go_on(watch *w) {
         w->sampled_ns = now_ns;
     }
     w->late = elapsed_ns > BOUND_MS * UINT64_C(1000000);
-    if (o->progress) w->cancelled = !o->progress(o->progress_ctx, w->done, w->total);
+    w->cancelled = !sereno_progress_tell(&o->progress, "timing the machine", w->done, w->total);
     return !w->cancelled && !w->disturbed && !w->late;
 }
 

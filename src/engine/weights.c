@@ -107,6 +107,8 @@ static int pack_matrix(packing *p, packed_matrix *to, const gguf_tensor *from) {
     return p->failed ? SERENO_ERR_IO : SERENO_OK;
 }
 
+static const char loading[] = "loading";
+
 static int pack_all(weights *w, packing *p, const sereno_model *model, const sereno_engine_options *options) {
     int status = SERENO_OK;
     for (uint32_t i = 0; i < model->info.n_layers; i++) {
@@ -115,14 +117,14 @@ static int pack_all(weights *w, packing *p, const sereno_model *model, const ser
             if (status) return status;
         }
         uint64_t done = (uint64_t)(p->storage - w->packed.data);
-        if (options->progress && !options->progress(options->progress_ctx, done, w->packed.size)) {
+        if (!sereno_progress_tell(&options->progress, loading, done, w->packed.size)) {
             return err_set(p->err, SERENO_ERR_ABANDONED, "loading was given up");
         }
     }
     status = pack_matrix(p, &w->head, model->tensor[GLOBAL_OUTPUT]);
     w->embedding.data = w->head.data;
     if (!status && !is_tied(model)) status = pack_matrix(p, &w->embedding, model->tensor[GLOBAL_TOKEN_EMBD]);
-    if (!status && options->progress) options->progress(options->progress_ctx, w->packed.size, w->packed.size);
+    if (!status) sereno_progress_tell(&options->progress, loading, w->packed.size, w->packed.size);
     return status;
 }
 

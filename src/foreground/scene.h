@@ -20,7 +20,7 @@ void scene_close(scene **s);
  * nanoseconds; 0: the frame has none. */
 double scene_draw(scene *s, uint64_t frame);
 
-/* Hash of the frame buffer, for tests, and so that the compiler cannot leave out work. */
+/* Hash of the frame drawn last: the same on every machine for the same profile and frame number. */
 uint64_t scene_hash(const scene *s);
 
 #endif

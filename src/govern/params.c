@@ -133,13 +133,30 @@ const char *sereno_policy_name(sereno_policy policy) {
 }
 
 const char *sereno_mode_name(sereno_mode mode) {
-    static const char *const names[] = {"open",  "preempt", "batch",      "sleep", "hold",
-                                        "yield", "relaxed", "ungoverned", "paused"};
+    static const char *const names[SERENO_MODES] = {
+        [SERENO_MODE_OPEN] = "open",       [SERENO_MODE_PREEMPT] = "preempt",
+        [SERENO_MODE_BATCH] = "batch",     [SERENO_MODE_SLEEP] = "sleep",
+        [SERENO_MODE_HOLD] = "hold",       [SERENO_MODE_YIELD] = "yield",
+        [SERENO_MODE_RELAXED] = "relaxed", [SERENO_MODE_UNGOVERNED] = "ungoverned",
+        [SERENO_MODE_PAUSED] = "paused",
+    };
     return mode >= 0 && mode < SERENO_MODES ? names[mode] : "?";
 }
 
 const char *sereno_event_name(sereno_event_kind kind) {
-    static const char *const names[] = {"subgraph", "draft-token", "pass",   "tokens",      "prefill",   "begin",
-                                        "end",      "pause",       "resume", "frame-begin", "frame-end", "tick"};
+    static const char *const names[SERENO_EVENT_KINDS] = {
+        [SERENO_EVENT_SUBGRAPH] = "subgraph",
+        [SERENO_EVENT_DRAFT_TOKEN] = "draft-token",
+        [SERENO_EVENT_PASS] = "pass",
+        [SERENO_EVENT_TOKENS] = "tokens",
+        [SERENO_EVENT_PREFILL] = "prefill",
+        [SERENO_EVENT_BEGIN] = "begin",
+        [SERENO_EVENT_END] = "end",
+        [SERENO_EVENT_PAUSE] = "pause",
+        [SERENO_EVENT_RESUME] = "resume",
+        [SERENO_EVENT_FRAME_BEGIN] = "frame-begin",
+        [SERENO_EVENT_FRAME_END] = "frame-end",
+        [SERENO_EVENT_TICK] = "tick",
+    };
     return kind >= 0 && kind < SERENO_EVENT_KINDS ? names[kind] : "?";
 }

@@ -194,7 +194,7 @@ static corun_governed read_governor(const sereno_session *session) {
                         .hold_ns = (int64_t)s->hold_ns,
                         .sleep_ns = (int64_t)s->sleep_ns};
     for (int i = 0; i < SERENO_MODES; i++) {
-        g.mode_ns[i] = (int64_t)s->mode_ns[i];
+        g.mode_ns[i] = s->mode_ns[i];
     }
     return g;
 }

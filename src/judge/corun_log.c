@@ -168,7 +168,7 @@ static json_t *governed_to_json(const corun_governed *g) {
     if (!g->there) return json_null();
     json_t *modes = json_array();
     for (int i = 0; i < SERENO_MODES; i++) {
-        if (put(modes, json_integer(g->mode_ns[i]))) continue;
+        if (put(modes, json_integer((json_int_t)g->mode_ns[i]))) continue;
         json_decref(modes);
         return NULL;
     }
@@ -180,7 +180,9 @@ static bool governed_from_json(const json_t *object, corun_governed *out) {
     if (!out->there) return json_is_null(object);
     const json_t *modes = json_object_get(object, "mode_ns");
     for (size_t i = 0; i < SERENO_MODES; i++) {
-        if (!get_integer(json_array_get(modes, i), INT64_MAX, &out->mode_ns[i])) return false;
+        int64_t ns;
+        if (!get_integer(json_array_get(modes, i), INT64_MAX, &ns)) return false;
+        out->mode_ns[i] = (uint64_t)ns;
     }
     return json_array_size(modes) == SERENO_MODES && get_fields(object, governed_fields, out);
 }

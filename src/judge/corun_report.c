@@ -55,22 +55,14 @@ static json_t *json_interval(const interval *i) {
                      i->n);
 }
 
+/* Gaps between tokens that come together are 0, so a low quantile may be. */
 static json_t *known_quantiles(const sereno_quantiles *q) {
-    return json_pack("{s:o, s:o, s:o}", "p50", known_above_0(q->p50), "p95", known_above_0(q->p95), "p99",
-                     known_above_0(q->p99));
+    return json_quantiles(*q, q->p99 > 0);
 }
 
 static json_t *json_governed(const corun_governed *g) {
     if (!g->there) return json_null();
-    double total = 0;
-    for (int i = 0; i < SERENO_MODES; i++) {
-        total += (double)g->mode_ns[i];
-    }
-    json_t *share = json_object();
-    for (int i = 0; i < SERENO_MODES; i++) {
-        json_object_set_new(share, sereno_mode_name((sereno_mode)i), json_real(share_of((double)g->mode_ns[i], total)));
-    }
-    return json_pack("{s:o, s:I, s:I, s:I, s:I, s:f, s:f}", "mode_share", share, "preemptions",
+    return json_pack("{s:o, s:I, s:I, s:I, s:I, s:f, s:f}", "mode_share", json_mode_share(g->mode_ns), "preemptions",
                      (json_int_t)g->preemptions, "sleeps", (json_int_t)g->sleeps, "holds", (json_int_t)g->holds,
                      "batch_changes", (json_int_t)g->batch_changes, "hold_ms", (double)g->hold_ns / 1e6, "sleep_ms",
                      (double)g->sleep_ns / 1e6);

@@ -18,7 +18,7 @@ typedef struct corun_governed {
     bool there; /* false: no governor */
     int64_t preemptions, sleeps, holds, batch_changes;
     int64_t hold_ns, sleep_ns;
-    int64_t mode_ns[SERENO_MODES];
+    uint64_t mode_ns[SERENO_MODES];
 } corun_governed;
 
 enum { CORUN_STRATEGY_MAX = 256, CORUN_FOREGROUND_MAX = 128, CORUN_ERROR_MAX = SERENO_ERROR_MESSAGE_BYTES };

@@ -26,14 +26,11 @@ corun_requests corun_requests_of(corun_rhythm rhythm, prompt_list *prompts, bool
 /* The LLM's side. */
 static json_t *json_background(const corun_settings *s) {
     const sereno_model_info *m = sereno_model_describe(s->model);
-    const sereno_sampler *by = &s->requests->sampler;
     uint64_t prompts = 0;
     for (int i = 0; i < s->prompts->n; i++) {
         const sereno_tokens *t = &s->prompts->list[i].tokens;
         prompts = hash_u64(prompts) ^ hash_bytes(t->ids, t->n * sizeof *t->ids);
     }
-    json_t *sampler = json_pack("{s:o, s:i, s:o, s:o}", "temperature", json_float(by->temperature), "top_k", by->top_k,
-                                "top_p", json_float(by->top_p), "min_p", json_float(by->min_p));
     json_t *cpus = json_array();
     for (int i = 0; i < s->places->n_cpus; i++) {
         json_array_append_new(cpus, json_integer(s->places->cpus[i]));
@@ -44,7 +41,7 @@ static json_t *json_background(const corun_settings *s) {
                      s->synthetic ? json_name(s->synthetic) : json_null(), "load", s->load, "threads",
                      s->places->n_threads, "cpus", cpus, "activations", s->activations, "context", s->n_ctx,
                      "n_predict", s->requests->max_tokens, "prompts", s->prompts->n, "prompts_hash", json_hash(prompts),
-                     "sampler", sampler);
+                     "sampler", json_sampler(&s->requests->sampler));
 }
 
 const char *corun_setting_name(const corun_settings *s) {

@@ -47,8 +47,26 @@ json_t *json_hash(uint64_t hash) {
     return json_sprintf("%016" PRIx64, hash);
 }
 
-json_t *json_quantiles(sereno_quantiles q) {
-    return json_pack("{s:f, s:f, s:f}", "p50", q.p50, "p95", q.p95, "p99", q.p99);
+json_t *json_sampler(const sereno_sampler *s) {
+    return json_pack("{s:o, s:i, s:o, s:o}", "temperature", json_float(s->temperature), "top_k", s->top_k, "top_p",
+                     json_float(s->top_p), "min_p", json_float(s->min_p));
+}
+
+json_t *json_quantiles(sereno_quantiles q, bool are_known) {
+    return json_pack("{s:o, s:o, s:o}", "p50", are_known ? json_number(q.p50) : json_null(), "p95",
+                     are_known ? json_number(q.p95) : json_null(), "p99", are_known ? json_number(q.p99) : json_null());
+}
+
+json_t *json_mode_share(const uint64_t mode_ns[SERENO_MODES]) {
+    json_t *shares = json_object();
+    double whole = 0;
+    for (int i = 0; i < SERENO_MODES; i++) {
+        whole += (double)mode_ns[i];
+    }
+    for (int i = 0; i < SERENO_MODES; i++) {
+        json_object_set_new(shares, sereno_mode_name((sereno_mode)i), json_real(share_of((double)mode_ns[i], whole)));
+    }
+    return shares;
 }
 
 json_t *json_ratio(const paired_ratio *r) {

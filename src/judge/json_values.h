@@ -3,11 +3,14 @@
 #define JUDGE_JSON_VALUES_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "paired.h"
+#include "sereno/governor.h"
 #include "sereno/request.h"
+#include "sereno/sampler.h"
 
 /* A string of any bytes: those that are not UTF-8 become U+FFFD. */
 json_t *json_text(const char *text, size_t size);
@@ -22,8 +25,14 @@ json_t *json_seed(uint64_t seed);
 /* A hash, as hexadecimal text for the same reason. */
 json_t *json_hash(uint64_t hash);
 
-/* {p50, p95, p99}. */
-json_t *json_quantiles(sereno_quantiles quantiles);
+/* How tokens are chosen: every setting but the seed, by name. */
+json_t *json_sampler(const sereno_sampler *sampler);
+
+/* {p50, p95, p99}; each null where there were no samples. */
+json_t *json_quantiles(sereno_quantiles quantiles, bool are_known);
+
+/* The share of time that a governor was in each mode. */
+json_t *json_mode_share(const uint64_t mode_ns[SERENO_MODES]);
 
 /* {point, lo, hi, n}; a value is null if there are too few pairs for it. */
 json_t *json_ratio(const paired_ratio *ratio);

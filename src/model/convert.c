@@ -83,8 +83,7 @@ static void write_keys(const conversion *c, gguf_writer *w) {
 typedef struct writing {
     const conversion *c;
     gguf_writer *w;
-    bool (*progress)(void *ctx, uint64_t done, uint64_t total);
-    void *ctx;
+    const sereno_progress *progress;
     uint64_t done, total; /* bytes of the tensors as they were */
     uint8_t *read;        /* bytes read: some rows of a tensor, or a piece of a copied one */
     size_t read_bytes;    /* room for that */
@@ -99,7 +98,7 @@ static int step(writing *x, bool written, size_t bytes) {
     x->write_failed = !written;
     if (!written) return SERENO_ERR_IO;
     x->done += bytes;
-    if (!x->progress || x->progress(x->ctx, x->done, x->total)) return SERENO_OK;
+    if (sereno_progress_tell(x->progress, "converting", x->done, x->total)) return SERENO_OK;
     return err_set(x->err, SERENO_ERR_ABANDONED, "%s: the conversion was given up", x->c->from->name);
 }
 
@@ -182,9 +181,9 @@ static int write_all(writing *x) {
     return status;
 }
 
-int conversion_write(const conversion *c, FILE *to, const char *name,
-                     bool (*progress)(void *ctx, uint64_t done, uint64_t total), void *ctx, sereno_error *err) {
-    writing x = {.c = c, .progress = progress, .ctx = ctx, .err = err};
+int conversion_write(const conversion *c, FILE *to, const char *name, const sereno_progress *progress,
+                     sereno_error *err) {
+    writing x = {.c = c, .progress = progress, .err = err};
     const gguf *g = c->from;
     uint64_t n_kv = g->n_kv + !gguf_find(g, FILE_TYPE_KEY) + !gguf_find(g, ORIGIN_KEY);
     int status = gguf_writer_open(to, name, n_kv, g->n_tensors, &x.w, err);

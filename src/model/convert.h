@@ -17,6 +17,7 @@
 
 #include "gguf.h"
 #include "sereno/error.h"
+#include "sereno/progress.h"
 #include "tensor_type.h"
 
 typedef struct conversion {
@@ -40,7 +41,7 @@ int conversion_plan(const gguf *from, tensor_type type, conversion *c, sereno_er
  * weight is too large for the type; SERENO_ERR_FORMAT: a weight is not finite; both name tensor and row.
  * SERENO_ERR_ABANDONED: progress returned false. SERENO_ERR_NO_MEMORY.
  */
-int conversion_write(const conversion *c, FILE *to, const char *name,
-                     bool (*progress)(void *ctx, uint64_t done, uint64_t total), void *ctx, sereno_error *err);
+int conversion_write(const conversion *c, FILE *to, const char *name, const sereno_progress *progress,
+                     sereno_error *err);
 
 #endif

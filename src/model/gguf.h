@@ -8,8 +8,8 @@
  * Guarantee after success: every tensor's data lay inside the file when it was opened, every array's elements lie in
  * memory, and keys and tensor names are unique.
  *
- * Source: the GGUF specification (ggml, docs/gguf.md). Thread: an open file is read from any thread; opening,
- * forgetting keys and closing one at a time.
+ * Source: the GGUF specification (gguf.md in the documents of ggml). Thread: an open file is read from any thread;
+ * opening, forgetting keys and closing one at a time.
  */
 #ifndef MODEL_GGUF_H
 #define MODEL_GGUF_H

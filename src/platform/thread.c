@@ -97,17 +97,9 @@ uint64_t process_cpu_ns(void) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static uint64_t page_faults_of(int who) {
-    struct rusage usage;
-    return getrusage(who, &usage) == 0 ? (uint64_t)usage.ru_minflt + (uint64_t)usage.ru_majflt : 0;
-}
-
 uint64_t thread_page_faults(void) {
-    return page_faults_of(RUSAGE_THREAD);
-}
-
-uint64_t process_page_faults(void) {
-    return page_faults_of(RUSAGE_SELF);
+    struct rusage usage;
+    return getrusage(RUSAGE_THREAD, &usage) == 0 ? (uint64_t)usage.ru_minflt + (uint64_t)usage.ru_majflt : 0;
 }
 
 int thread_id(void) {

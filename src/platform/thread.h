@@ -41,10 +41,8 @@ int thread_start(pthread_t *thread, void *(*entry)(void *), void *arg);
 /* CPU time of all threads of this process. */
 uint64_t process_cpu_ns(void);
 
-/* Page faults so far, minor and major: of the calling thread; of all threads of this process, also of those that have
- * ended. Take less than a microsecond (getrusage(2)). */
+/* Page faults of the calling thread so far, minor and major. Takes less than a microsecond (getrusage(2)). */
 uint64_t thread_page_faults(void);
-uint64_t process_page_faults(void);
 
 /* Kernel id of the calling thread. */
 int thread_id(void);

@@ -116,7 +116,7 @@ static int take_turn(calibrate_work *w, calibrate_setup *s, int phase, sereno_er
     const sereno_calibrate_options *o = w->options;
     uint64_t done_ns = elapsed_ns(w);
     if (done_ns > w->total_ns) done_ns = w->total_ns;
-    if (!status && o->progress && !o->progress(o->ctx, done_ns / 1000000, w->total_ns / 1000000)) {
+    if (!status && !sereno_progress_tell(&o->progress, "calibrating", done_ns / 1000000, w->total_ns / 1000000)) {
         status = err_set(err, SERENO_ERR_ABANDONED, "the calibration was given up");
     }
     return status;

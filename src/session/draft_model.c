@@ -35,10 +35,16 @@ int draft_model_check(const char *name, sereno_error *err) {
     return SERENO_OK;
 }
 
+/* Passes the engine's progress on as that of a draft. */
+static bool loading_draft(void *ctx, const char *what, uint64_t done, uint64_t total) {
+    (void)what;
+    return sereno_progress_tell(ctx, "loading the draft", done, total);
+}
+
 /* Checks vocabulary and size of a file, and opens its engine on the target's threads. */
 static int open_file(const char *path, bool fallback, const char *timing_folder, sereno_engine *target,
-                     const sereno_model *target_model, bool (*progress)(void *ctx, uint64_t done, uint64_t total),
-                     void *progress_ctx, draft_model *out, sereno_error *err) {
+                     const sereno_model *target_model, const sereno_progress *progress, draft_model *out,
+                     sereno_error *err) {
     int status = sereno_model_open(path, &out->model, err);
     if (status) return status;
     sereno_error differs = {0};
@@ -67,14 +73,13 @@ static int open_file(const char *path, bool fallback, const char *timing_folder,
     e.threads_of = target;
     e.timing_folder = timing_folder;
     e.activation_bits = 8; /* a draft may round more */
-    e.progress = progress;
-    e.progress_ctx = progress_ctx;
+    e.progress = (sereno_progress){loading_draft, (void *)progress};
     return sereno_engine_open(out->model, &e, &out->engine, err);
 }
 
 int draft_model_open(const char *name, bool fallback, const char *timing_folder, sereno_engine *target,
-                     const sereno_model *target_model, bool (*progress)(void *ctx, uint64_t done, uint64_t total),
-                     void *progress_ctx, draft_model *out, sereno_error *err) {
+                     const sereno_model *target_model, const sereno_progress *progress, draft_model *out,
+                     sereno_error *err) {
     *out = (draft_model){0};
     if (strcmp(name, "none") == 0 || strcmp(name, "ngram") == 0) return SERENO_OK;
     int status;
@@ -84,9 +89,9 @@ int draft_model_open(const char *name, bool fallback, const char *timing_folder,
                                  : strcmp(name, "self:int4") == 0 ? SERENO_SELF_INT4
                                                                   : SERENO_SELF_INT8;
         int32_t n_layers = layers ? (int32_t)strtol(name + strlen(layers_prefix), NULL, 10) : 0;
-        status = sereno_engine_open_self_draft(target, kind, n_layers, progress, progress_ctx, &out->engine, err);
+        status = sereno_engine_open_self_draft(target, kind, n_layers, progress, &out->engine, err);
     } else {
-        status = open_file(name, fallback, timing_folder, target, target_model, progress, progress_ctx, out, err);
+        status = open_file(name, fallback, timing_folder, target, target_model, progress, out, err);
     }
     if (status) draft_model_close(out);
     return status;

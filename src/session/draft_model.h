@@ -25,8 +25,8 @@ typedef struct draft_model {
  * larger than the target, layers out of range; else errors of opening a model and an engine.
  */
 int draft_model_open(const char *name, bool fallback, const char *timing_folder, sereno_engine *target,
-                     const sereno_model *target_model, bool (*progress)(void *ctx, uint64_t done, uint64_t total),
-                     void *progress_ctx, draft_model *out, sereno_error *err);
+                     const sereno_model *target_model, const sereno_progress *progress, draft_model *out,
+                     sereno_error *err);
 
 /* Closes half-built and closed drafts, too. */
 void draft_model_close(draft_model *draft);

@@ -18,21 +18,9 @@ static int open_model(engines *e, const sereno_session_options *o, sereno_error 
     return status;
 }
 
-/* Passes the engine's progress on, with the name of a stage of opening. */
-typedef struct stage {
-    const sereno_session_options *options;
-    const char *what;
-} stage;
-
-static bool on_progress(void *ctx, uint64_t done, uint64_t total) {
-    const stage *s = ctx;
-    return s->options->progress(s->options->progress_ctx, s->what, done, total);
-}
-
 static int open_target(engines *e, const sereno_session_options *o, sereno_error *err) {
     const sereno_model_info *m = sereno_model_describe(e->model);
     sereno_engine_options options = o->engine_options;
-    stage loading = {o, "loading"};
     if (options.n_ctx == 0) options.n_ctx = sereno_engine_defaults(e->model).n_ctx;
     if (options.n_ctx < 0) options.n_ctx = (int32_t)m->n_ctx_train;
     if (options.n_ctx > (int64_t)m->n_ctx_train) {
@@ -40,8 +28,7 @@ static int open_target(engines *e, const sereno_session_options *o, sereno_error
                        "the context (-c) is %d; this model was trained for a context of %u at most", options.n_ctx,
                        m->n_ctx_train);
     }
-    options.progress = o->progress ? on_progress : NULL;
-    options.progress_ctx = &loading;
+    options.progress = o->progress;
     if (!places_timing(o->cache_folder, e->timing_folder, sizeof e->timing_folder)) e->timing_folder[0] = '\0';
     options.timing_folder = e->timing_folder[0] ? e->timing_folder : NULL;
     e->owns_target = true;
@@ -98,13 +85,12 @@ int engines_draft(engines *e, const sereno_session_options *o, const char *name,
     if (e->n_drafts == ENGINES_DRAFTS_MAX) {
         return err_set(err, SERENO_ERR_INVALID, "draft '%s' is one too many; %d can be open", name, ENGINES_DRAFTS_MAX);
     }
-    stage loading = {o, "loading the draft"};
     size_t size = strlen(name) + 1;
     char *copy = malloc(size);
     if (!copy) return err_no_memory(err, "a name", size);
     draft_model *draft = &e->drafts[e->n_drafts].draft;
     int status = draft_model_open(name, o->draft_fallback, e->timing_folder[0] ? e->timing_folder : NULL, e->target,
-                                  e->model, o->progress ? on_progress : NULL, &loading, draft, err);
+                                  e->model, &o->progress, draft, err);
     if (status) {
         free(copy);
         if (!draft->reason[0]) return status;

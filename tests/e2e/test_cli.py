@@ -48,7 +48,7 @@ RUN_KEYS = {
                 "itl_ms": {"p50": float, "p95": float, "p99": float}},
     "governor": dict,
     "memory": {"weights_mib": float, "draft_mib": float, "kv_mib": float, "rss_mib": float},
-    "environment": {"isa": str, "threads": int, "sched": str, "sched_effective": bool, "own_session": bool, "cpu": str,
+    "environment": {"isa": str, "threads": int, "sched": str, "sched_effective": bool, "own_session": bool, "sheds": int, "cpu": str,
                     "timing": str, "version": str},
 }
 STATISTICS = r"\[prompt (\d+) tokens(?: \((\d+) new\))?[^|]*\| answer (\d+) tokens[^|]*, (\w+) \|"

@@ -14,7 +14,7 @@ sys.dont_write_bytecode = True
 import support
 from support import ROOT, Case
 
-PROFILES = ("gaming-1", "gaming-2", "reader-1", "reader-2", "social-1", "social-2", "tools-1", "tools-2")
+PROFILES = tuple(sorted(path.stem for path in (ROOT / "profiles").glob("*.ini")))
 FRAME_KEYS = {"frame": int, "vsync_ns": int, "start_ns": int, "end_ns": int, "deadline_ns": int, "missed": bool,
               "dropped": int, "latency_ns": (int, float)}
 BUCKET = 1.02  # quantiles are read from a histogram: at most so many times too large
@@ -49,7 +49,7 @@ class Foreground(Case):
         """Header, frames, summary; each as it must be."""
         lines = [json.loads(line) for line in text.splitlines()]
         header, frames, last = lines[0], lines[1:-1], lines[-1]
-        self.assertEqual(list(header), ["schema_version", "profile", "fps", "period_ns", "scale", "tuned"])
+        self.assertEqual(list(header), ["schema_version", "profile", "fps", "period_ns", "scale", "tuned", "picture"])
         self.assertEqual(header["schema_version"], 2)
         self.assertEqual(list(last), ["summary"])
         previous = None
@@ -114,6 +114,17 @@ class Frames(Foreground):
         self.assertRegex(result.out, r"^light, 200 frames a second: \d+ frames, \d+ of them janky \([\d.]+ %\), "
                                      r"\d+ vsyncs dropped\n")
         self.assertEqual(result.err, "")
+
+    def test_picture(self):
+        """Runs of a profile do the same work, whatever its speed; another profile's is another."""
+        def picture(*arguments):
+            header, _, _ = self.stream(self.foreground(self.profile, "--seconds", 0.1, "--json", *arguments).out)
+            self.assertRegex(header["picture"], r"^[0-9a-f]{16}$")
+            return header["picture"]
+        first = picture()
+        self.assertEqual(picture("--fps", 50), first)
+        self.profile.write_text(LIGHT.replace("width = 64", "width = 128"))
+        self.assertNotEqual(picture(), first)
 
     def test_shipped(self):
         """The lightest of them, since sanitizers run this too."""

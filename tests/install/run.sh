@@ -47,7 +47,7 @@ for example in govern_yours govern_yours_cpp frame_hints; do "$work/$example"; d
 cc -std=c17 -Wall -Wextra -Werror "$examples/embed.c" -o "$work/embed" $(flags sereno)
 "$build/make-random-model" tiny q4_0 "$work/tiny.gguf"
 [ -n "$("$work/embed" "$work/tiny.gguf" "Why?")" ]
-interface=$(sed -n '/^`libsereno-governor`/,/of its interface/p' "$here/../../docs/ARCHITECTURE.md" | grep -o '[a-z]*\.h')
+interface=$(sed -n '/Its interface is/,/^$/p' "$here/../../docs/ARCHITECTURE.md" | grep -o '[a-z]*\.h')
 # shellcheck disable=SC2046
 for header in $(cc -std=c17 -M "$examples/govern_yours.c" $(flags sereno-governor) | grep -o 'sereno/[a-z_]*\.h'); do
     if ! echo "$interface" | grep -qxF "${header#sereno/}"; then

@@ -9,10 +9,10 @@
 #include "support.h"
 
 enum { VOCAB = 512, CONTEXT = 192, SEQUENCES = 5, PROMPT_MAX = 80, ANSWER_MAX = 80 };
-#ifdef SERENO_SLOW_BUILD
-enum { ROUNDS = 1 }; /* a sanitizer sees as much in half the time */
+#ifdef SERENO_SLOW_BUILD /* a sanitizer sees as much in less than half of the time */
+enum { SETS = 1, CANCELLED = 4, PLACES = 16, DEEP = 2, ROWS = 5, SYNTHETIC = 5 };
 #else
-enum { ROUNDS = 2 };
+enum { SETS = 6, CANCELLED = 10, PLACES = 40, DEEP = 4, ROWS = 8, SYNTHETIC = 20 };
 #endif
 
 /* realloc is wrapped: a countdown to the call that fails. */
@@ -44,7 +44,7 @@ static sereno_engine *open_draft(sereno_engine *target, const sereno_model *mode
         assert_ok(sereno_engine_open(model, &options, &e, err));
     } else if (kind != NO_DRAFT) {
         assert_ok(sereno_engine_open_self_draft(target, kind == SELF_INT4 ? SERENO_SELF_INT4 : SERENO_SELF_LAYERS, 1,
-                                                NULL, NULL, &e, err));
+                                                NULL, &e, err));
     }
     return e;
 }
@@ -281,7 +281,7 @@ static void test_sets(void **state) {
     sereno_speculation_stats sum = {0};
     for (draft_kind kind = NO_DRAFT; kind < KINDS; kind++) {
         fixture f = open_fixture(kind, CONTEXT, CONTEXT);
-        for (int trial = 0; trial < 3 * ROUNDS; trial++) {
+        for (int trial = 0; trial < SETS; trial++) {
             run_set(&f, &r, 12, &sum);
         }
         if (kind == NO_DRAFT) assert_true(sum.accepted_draft_model == 0);
@@ -302,7 +302,7 @@ static void test_cancelled_steps(void **state) {
         sereno_candidates *candidates;
         assert_ok(sereno_candidates_open(VOCAB, &candidates, err));
         int n_cancelled = 0;
-        for (int trial = 0; trial < 10; trial++) {
+        for (int trial = 0; trial < CANCELLED; trial++) {
             sereno_speculation options = fixed_speculation(f.draft, 4, 8, true);
             elastic_sequence *set[2] = {&texts[0].s, &texts[1].s};
             elastic el;
@@ -408,14 +408,14 @@ static void answer_next(pair *p, const sereno_request *request, const sereno_tok
 /* Wherever in an accepted run the text ends: by length, by the context, by a stop string. */
 static void test_ends_at_every_place(void **state) {
     (void)state;
-    enum { N_PROMPT = 12, LONGEST = 40 };
+    enum { N_PROMPT = 12 };
     rng r = {test_seed()};
     int32_t prompt[N_PROMPT];
     sereno_tokens whole = {0}, part = {0};
     sereno_request request = {.prompt = prompt, .n_prompt = N_PROMPT, .sampler = sereno_sampler_defaults()};
     const int32_t lengths[] = {31, 7, 3};
     int64_t n_accepted = 0, n_tokens = 0;
-    for (int32_t k = 1; k <= LONGEST; k++) {
+    for (int32_t k = 1; k <= PLACES; k++) {
         int32_t length = lengths[k % 3];
         pair p = {.f = open_fixture(SAME_MODEL, N_PROMPT + k, N_PROMPT + k)};
         sereno_speculation s = fixed_speculation(p.f.draft, length, length + 1, k % 2);
@@ -488,7 +488,7 @@ static void test_the_deepest_tree(void **state) {
     enum { N_CTX = 700 };
     rng r = {test_seed()};
     int64_t n_deepest = 0;
-    for (int trial = 0; trial < 4; trial++) {
+    for (int trial = 0; trial < DEEP; trial++) {
         pair p = {.f = open_fixture(SAME_MODEL, N_CTX, N_CTX)};
         sereno_speculation s = fixed_speculation(p.f.draft, SERENO_DRAFT_MAX, SERENO_VERIFY_BATCH_MAX, true);
         int32_t prompt[8];
@@ -512,7 +512,7 @@ static void test_requests_in_a_row(void **state) {
     int n_ended = 0;
     for (draft_kind kind = NO_DRAFT; kind < KINDS; kind++) {
         pair p = {.f = open_fixture(kind, CONTEXT, CONTEXT)};
-        for (int trial = 0; trial < 8; trial++) {
+        for (int trial = 0; trial < ROWS; trial++) {
             sereno_speculation s = random_speculation(&r, p.f.draft);
             open_generators(&p, &s);
             for (int turn = 0; turn < 6; turn++) {
@@ -588,7 +588,7 @@ static sereno_speculation_stats run_synthetic(const fixture *f, const sereno_spe
     sereno_speculation_stats sum = {0};
     assert_ok(generator_open(f->engine, sereno_model_tokenizer(f->model), s, &g, err));
     generator_set_synthetic(g, synthetic);
-    for (int i = 0; i < 10 * ROUNDS; i++) {
+    for (int i = 0; i < SYNTHETIC; i++) {
         sereno_generation out;
         int32_t prompt[4];
         random_tokens(rng_u64(r), VOCAB, 4, prompt);

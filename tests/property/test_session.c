@@ -408,7 +408,7 @@ static void test_many_threads_ask(void **state) {
 }
 
 int main(int argc, char **argv) {
-    int few = SLOW ? 3 : 10, many = 100;
+    int few = SLOW ? 2 : 10, many = 100;
     bool all = argc > 1 && strcmp(argv[1], "many") == 0;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(test_any_mix_is_each_alone, &few),

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """check_tree.py [BUILD]: rules of this tree that no compiler checks. One line a violation, exit status 1 if any.
+check_tree.py --rooms: prints the rooms, with their lines and who sees (calls) whom.
 
-BUILD (default: build) is a configured build directory; its compile_commands.json is needed.
+BUILD (default: build) is a directory with a finished build; its compile_commands.json and objects are needed.
 test_check_tree.py proves that each check can fail.
 """
 import functools
@@ -15,25 +16,11 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-# Rooms, and the rooms whose headers each may include. Its own headers and the public ones are always allowed.
-ALLOWED = {
-    "base": set(),
-    "platform": {"base"},
-    "model": {"base", "platform"},
-    "compute": {"base", "platform"},
-    "engine": {"base", "model", "compute"},
-    "govern": {"base"},
-    "speculation": {"base", "govern"},
-    "sense": {"base", "platform"},
-    "control": {"base"},
-    "session": {"base", "platform", "speculation", "sense"},
-    "server": {"base", "session"},
-    "foreground": {"base", "platform"},
-    "judge": {"base", "platform", "speculation", "session", "foreground"},
-    "sim": {"base"},
-}
-ALLOWED["bench"] = set(ALLOWED) - {"server"}
-ALLOWED["cli"] = set(ALLOWED)
+# Has the table of rooms: the rooms whose headers each may include, and those it may call alone.
+ROOMS_FILE = "docs/ARCHITECTURE.md"
+ROOMS_HEAD = ["room", "what it is", "sees", "calls"]
+ROOM_NAME = re.compile(r"`(?:src/(\w+)|(cli))/`")
+FOR_ALL = "base"  # every room may see it
 
 OS_HEADER = re.compile(r"(sys|linux)/.*|(unistd|pthread|sched|fcntl|signal|dirent)\.h")
 # (file, OS header): why it may include it although it is not in the platform room.
@@ -67,7 +54,9 @@ NUMBERS = ("src/base/number.c", "src/base/number.h")  # do it in a locale of the
 FOR_PEOPLE = re.compile(r"cli/cmd_\w+\.c")  # what they print that is not for people is JSON, by the library for it
 
 FUNCTION_LINES_MAX = 70
-FILE_LINES_MAX = 800
+FILE_LINES_MAX = 500
+ROOM_LINES_MAX = 5000
+KERNELS = re.compile(r"src/compute/kernels_\w+\.c")  # one instruction set each, as long as that takes
 FILE_BYTES_MAX = 1 << 20
 
 # (file, variable): why it may be a mutable global.
@@ -211,6 +200,28 @@ def function_name(head):
 
 # ---- The tree ----
 
+@dataclass(frozen=True)
+class Row:
+    """A room's row of the table."""
+    line: int
+    sees: list
+    calls: list
+
+    @property
+    def may_see(self):
+        return {*self.sees, FOR_ALL}
+
+
+def table_rows(text):
+    """Yields (line, cells) of the table of rooms."""
+    inside = False
+    for line, row in enumerate(text.split("\n"), 1):
+        cells = [cell.strip() for cell in row.strip().strip("|").split("|")] if row.startswith("|") else []
+        if inside and cells and not re.fullmatch(r":?-+:?", cells[0]):
+            yield line, cells
+        inside = cells == ROOMS_HEAD or inside and cells != []
+
+
 class Tree:
     def __init__(self, root):
         self.root = Path(root)
@@ -241,6 +252,17 @@ class Tree:
             return "cli"
         return parts[1] if parts[0] == "src" and len(parts) > 2 else None
 
+    @functools.cached_property
+    def rooms(self):
+        """Row of each room, as the table has them; of a room that has two the first."""
+        rooms = {}
+        for line, cells in table_rows(self.text(ROOMS_FILE)) if ROOMS_FILE in self.files else []:
+            name = ROOM_NAME.fullmatch(cells[0])
+            if name and len(cells) == len(ROOMS_HEAD):
+                sees, calls = ([word.strip() for word in cell.split(",") if word.strip()] for cell in cells[2:])
+                rooms.setdefault(name[1] or name[2], Row(line, sees, calls))
+        return rooms
+
     @property
     def sources(self):
         """C files and headers of all rooms."""
@@ -255,25 +277,84 @@ class Tree:
         """Bare name of each internal header: (room, file)."""
         return {Path(n).name: (self.room_of(n), n) for n in reversed(self.sources) if n.endswith(".h")}
 
+    def headers_reached(self, name):
+        """Internal headers that a file includes, and those that these include."""
+        reached, left = set(), [name]
+        while left:
+            for _, how, what in includes(self.text(left.pop())):
+                header = self.header_owner[what][1] if how == '"' and what in self.header_owner else None
+                if header and header not in reached:
+                    reached.add(header)
+                    left.append(header)
+        return reached
+
+    def room_lines(self, room):
+        return sum(self.text(n).count("\n") for n in self.sources if self.room_of(n) == room)
+
     def room_path(self, room):
         return self.root / ("cli" if room == "cli" else f"src/{room}")
 
 
 # ---- Checks: each yields violations ----
 
+def check_table(tree):
+    """The table of rooms is one of rooms that are there, and says what CMake says and includes need: no less, no more."""
+    if not tree.rooms:
+        yield Violation(ROOMS_FILE, 1, f"has no table of rooms (| {' | '.join(ROOMS_HEAD)} |)")
+        return
+    above = set()
+    for line, cells in table_rows(tree.text(ROOMS_FILE)):
+        name = ROOM_NAME.fullmatch(cells[0])
+        if len(cells) != len(ROOMS_HEAD):
+            yield Violation(ROOMS_FILE, line, f"{len(cells)} cells; {len(ROOMS_HEAD)} are needed")
+        elif name:
+            room = name[1] or name[2]
+            if room in above:
+                yield Violation(ROOMS_FILE, line, f"{room} has two rows")
+            elif not any(tree.room_of(n) == room for n in tree.sources):
+                yield Violation(ROOMS_FILE, line, f"there is no room '{room}'")
+            else:
+                yield from wrong_row(tree, room, above)
+            above.add(room)
+        elif cells[0] != "`include/sereno/`" or any(cells[2:]):
+            yield Violation(ROOMS_FILE, line, f"{cells[0]} is neither a room nor the public headers, which see nothing")
+    for name, room, sees, calls in cmake_rooms(tree):
+        row = tree.rooms.get(room, Row(1, [], []))
+        for word, built, listed in (("SEES", sees - {FOR_ALL}, row.sees), ("CALLS", calls, row.calls)):
+            if built != set(listed):
+                yield Violation(name, 1, f"{room} {word} {' '.join(sorted(built)) or 'nothing'}, but by the table "
+                                         f"{', '.join(sorted(listed)) or 'nothing'}")
+
+
+def wrong_row(tree, room, above):
+    """Violations of a room's row; above: the rooms of the rows above it."""
+    row = tree.rooms[room]
+    included = {tree.room_of(h) for n in tree.sources if tree.room_of(n) == room for h in tree.headers_reached(n)}
+    named = row.sees + row.calls
+    for other in sorted(set(named)):
+        if other == FOR_ALL:
+            yield Violation(ROOMS_FILE, row.line, f"{room} names {other}, which every room sees")
+        elif other not in above:
+            yield Violation(ROOMS_FILE, row.line, f"{room} names {other}, which is no room of a row above")
+        elif named.count(other) > 1:
+            yield Violation(ROOMS_FILE, row.line, f"{room} names {other} twice; what it sees it may call")
+        elif other in row.sees and other not in included:
+            yield Violation(ROOMS_FILE, row.line, f"{room} sees {other}, but includes no header of it")
+
+
 def check_rooms(tree):
     """Every include is one that the room's row of the table allows."""
     first = {}
     for name in tree.sources:
-        if tree.room_of(name) not in ALLOWED:
-            yield Violation(name, 1, f"'{tree.room_of(name)}' is not a room")
+        if tree.room_of(name) not in tree.rooms:
+            yield Violation(name, 1, f"'{tree.room_of(name)}' is not a room: {ROOMS_FILE} has no row of it")
         base = Path(name).name
         if name.endswith(".h") and first.setdefault(base, name) != name:
             yield Violation(name, 1, f"header names must be unique; {first[base]} has this name too")
         if name.endswith(".h") and (SYSTEM_HEADERS / base).exists():
             yield Violation(name, 1, "the system has a header of this name, which other rooms would include unnoticed")
     for name in tree.sources:
-        if tree.room_of(name) in ALLOWED:
+        if tree.room_of(name) in tree.rooms:
             for line, how, what in includes(tree.text(name)):
                 problem = wrong_include(tree, name, how, what)
                 if problem:
@@ -306,29 +387,34 @@ def wrong_include(tree, name, how, what):
     if what not in tree.header_owner:
         return f'no room has a header "{what}"'
     owner = tree.header_owner[what][0]
-    if owner != room and owner not in ALLOWED[room]:
+    if owner != room and owner not in tree.rooms[room].may_see:
         return f'{room} may not include "{what}", which belongs to {owner}'
     return None
+
+
+def compiled_files(tree, build):
+    """Yields (file, directory, arguments) of each file that the build compiles; file is relative to the tree."""
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        file = os.path.realpath(os.path.join(entry["directory"], entry["file"]))
+        arguments = entry.get("arguments") or shlex.split(entry["command"])
+        yield os.path.relpath(file, os.path.realpath(tree.root)), entry["directory"], arguments
 
 
 def compile_commands(tree, build):
     """One (directory, arguments without files) a room that the build compiles."""
     commands = {}
-    for entry in json.loads((build / "compile_commands.json").read_text()):
-        file = os.path.realpath(os.path.join(entry["directory"], entry["file"]))
-        root = os.path.realpath(tree.root)
-        room = tree.room_of(os.path.relpath(file, root)) if file.startswith(root + os.sep) else None
-        if room not in ALLOWED or room in commands:
+    for name, directory, arguments in compiled_files(tree, build):
+        room = tree.room_of(name)
+        if room not in tree.rooms or room in commands:
             continue
-        given = iter(entry.get("arguments") or shlex.split(entry["command"]))
-        kept = []
+        file, given, kept = os.path.realpath(tree.root / name), iter(arguments), []
         for argument in given:
             if argument in ("-o", "-MF", "-MT", "-MQ"):
                 next(given, None)
-            elif argument not in ("-c", "-MD", "-MMD") and os.path.join(entry["directory"], argument) != file and \
+            elif argument not in ("-c", "-MD", "-MMD") and os.path.join(directory, argument) != file and \
                     os.path.realpath(argument) != file:
                 kept.append(argument)
-        commands[room] = (entry["directory"], kept)
+        commands[room] = (directory, kept)
     return commands
 
 
@@ -357,12 +443,12 @@ def check_wrong_include_fails(tree, build):
         headers.setdefault(room, (header, file))
     tried = 0
     with tempfile.TemporaryDirectory() as scratch:
-        for room in sorted({tree.room_of(n) for n in tree.sources if n.endswith(".c")} & set(ALLOWED)):
+        for room in sorted({tree.room_of(n) for n in tree.sources if n.endswith(".c")} & set(tree.rooms)):
             if room not in commands:
                 yield Violation(shown, 1, f"no file of {room} is compiled")
                 continue
             for other, (header, file) in sorted(headers.items()):
-                if other != room and other in ALLOWED[room]:
+                if other != room and other in tree.rooms[room].may_see:
                     continue
                 good, said = compiles_with(tree, room, commands[room], header, scratch)
                 missing = f" {header}: No such file" in said or f"'{header}' file not found" in said
@@ -379,6 +465,71 @@ def check_wrong_include_fails(tree, build):
 
 def first_line(said):
     return next((line for line in said.splitlines() if "error" in line), said.strip().split("\n")[0])
+
+
+def room_objects(tree, build):
+    """(room, file) of each object that the build makes for a room; those of tests and fuzzers are no room's."""
+    objects = {}
+    for name, directory, arguments in compiled_files(tree, build):
+        output = arguments[arguments.index("-o") + 1]
+        target = re.search(r"CMakeFiles/room_(\w+)\.dir/", output)
+        room = target[1] if target else "cli" if name.startswith("cli/") else None
+        if room in tree.rooms:
+            objects[os.path.join(directory, output)] = (room, name)
+    return objects
+
+
+# "object: symbol type ..."
+SYMBOL = re.compile(r"(.+): (\S+) ([A-Za-z])(?: .*)?")
+
+
+def object_symbols(objects):
+    """Yields (object, symbol, whether it is defined there) of all that objects say to each other."""
+    said = subprocess.run([os.environ.get("NM", "nm"), "-A", "-P", *objects], capture_output=True, text=True, check=True,
+                          env={**os.environ, "LC_ALL": "C"}).stdout
+    for line in said.splitlines():
+        m = SYMBOL.fullmatch(line)
+        if m and m[1] in objects and (m[3] in "Uvw" or m[3].isupper()):
+            yield m[1], m[2], m[3] not in "Uvw"
+
+
+def check_calls(tree, build):
+    """By the objects of the build: a room needs functions of no rooms but those of its row, and of all that it calls."""
+    shown = str(Path(build) / "compile_commands.json")
+    try:
+        objects = room_objects(tree, Path(build))
+        symbols = list(object_symbols(objects)) if objects else []
+    except FileNotFoundError as problem:
+        if problem.filename == os.environ.get("NM", "nm"):
+            yield Violation(shown, 1, f"{problem.filename} is needed to tell who calls whom; it is part of binutils")
+        else:
+            yield Violation(shown, 1, f"cannot be read; configure the build first ({problem})")
+        return
+    except (OSError, ValueError, KeyError) as problem:
+        yield Violation(shown, 1, f"cannot be read; configure the build first ({problem})")
+        return
+    except subprocess.CalledProcessError as problem:
+        yield Violation(shown, 1, f"objects cannot be read; finish the build first ({first_line(problem.stderr)})")
+        return
+    owner = {symbol: objects[file][0] for file, symbol, defined in symbols if defined}
+    public = {word for name in tree.public_headers for word in re.findall(r"\bsereno_\w+", code_only(tree.text(name)))}
+    used = set()
+    for file, symbol, defined in symbols:
+        (room, name), other = objects[file], owner.get(symbol)
+        if defined or other in (None, room, FOR_ALL):
+            continue
+        used.add((room, other))
+        row = tree.rooms[room]
+        if other not in row.sees + row.calls:
+            yield Violation(name, 1, f"{room} needs {symbol} of {other}, which its row neither sees nor calls")
+        elif other not in row.sees and symbol not in public:
+            yield Violation(name, 1, f"{room} needs {symbol} of {other}, of which it may call public functions alone")
+    for room, row in tree.rooms.items():
+        if not any(room == of for of, _ in objects.values()):
+            yield Violation(shown, 1, f"no object of {room} is built")
+        for other in row.calls:
+            if (room, other) not in used:
+                yield Violation(ROOMS_FILE, row.line, f"{room} calls {other}, but needs nothing of it")
 
 
 def check_headers_alone(tree):
@@ -398,9 +549,10 @@ def check_headers_alone(tree):
                 break
     for name in tree.sources:
         room = tree.room_of(name)
-        if not name.endswith(".h") or room not in ALLOWED:
+        if not name.endswith(".h") or room not in tree.rooms:
             continue
-        paths = [tree.root / Path(name).parent, *(tree.room_path(other) for other in sorted(ALLOWED[room])), public]
+        seen = [tree.room_path(other) for other in sorted(tree.rooms[room].may_see)]
+        paths = [tree.root / Path(name).parent, *seen, public]
         ran = compile_twice(C, Path(name).name, paths, "-D_POSIX_C_SOURCE=200809L")
         if ran.returncode:
             yield Violation(name, 1, f"does not compile alone: {first_line(ran.stderr)}")
@@ -453,9 +605,14 @@ def check_numbers(tree):
 
 
 def check_lengths(tree):
+    for room in tree.rooms:
+        lines = tree.room_lines(room)
+        if lines > ROOM_LINES_MAX:
+            folder = str(tree.room_path(room).relative_to(tree.root))
+            yield Violation(folder, 1, f"{lines} lines; a room has at most {ROOM_LINES_MAX}")
     for name in tree.sources + tree.public_headers:
         lines = tree.text(name).count("\n")
-        if lines > FILE_LINES_MAX:
+        if lines > FILE_LINES_MAX and not KERNELS.fullmatch(name):
             yield Violation(name, lines, f"{lines} lines; at most {FILE_LINES_MAX} are allowed")
         items = outer_items(tree.text(name))
         if items is None:
@@ -509,15 +666,33 @@ def check_files(tree):
 COMMAND = re.compile(r"\b(sereno_room|target_sources|add_library|add_executable)\s*\(([^()]*)\)")
 
 
+def cmake_commands(tree):
+    """Yields (file, command, words) of what CMake's files say of sources."""
+    for name in [n for n in tree.files if n.split("/")[-1] == "CMakeLists.txt" or n.endswith(".cmake")]:
+        for command, body in COMMAND.findall(re.sub(r"#.*", "", tree.text(name))):
+            yield name, command, body.split()
+
+
+def cmake_rooms(tree):
+    """Yields (file, room, rooms it SEES, rooms it CALLS) of each sereno_room()."""
+    for name, command, words in cmake_commands(tree):
+        if command == "sereno_room" and words:
+            lists, into = {}, None
+            for word in words[1:]:
+                if word.isupper():
+                    into = lists.setdefault(word, set())
+                elif into is not None:
+                    into.add(word)
+            yield name, words[0], lists.get("SEES", set()), lists.get("CALLS", set())
+
+
 def built_files(tree):
     """Names of the C files that CMake compiles."""
     built = set()
-    for name in [n for n in tree.files if n.split("/")[-1] == "CMakeLists.txt" or n.endswith(".cmake")]:
+    for name, command, words in cmake_commands(tree):
         folder = "" if "/" not in name else name.rsplit("/", 1)[0] + "/"
-        for command, body in COMMAND.findall(re.sub(r"#.*", "", tree.text(name))):
-            words = body.split()
-            base = f"src/{words[0]}/" if command == "sereno_room" and words else folder
-            built |= {base + word for word in words if word.endswith(".c")}
+        base = f"src/{words[0]}/" if command == "sereno_room" and words else folder
+        built |= {base + word for word in words if word.endswith(".c")}
     return built
 
 
@@ -528,17 +703,88 @@ def check_built(tree):
             yield Violation(name, 1, "no CMakeLists.txt compiles it")
 
 
+# ---- Documents ----
+
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+CODE_SPAN = re.compile(r"`([^`\n]+)`")
+TREE_PATH = re.compile(r"(?:src|include|cli|tests|tools|docs|bench|examples|profiles|fuzz|cmake)/[\w./*-]+")
+FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
+NAMED_SECTION = re.compile(r"\b([\w/]+\.md)[,:]? +\(?\"([^\"]+)\"")
+NAMED_DOCUMENT = re.compile(r"\b((?:docs|src|bench)/[\w/]*\.md)\b")
+
+
+def headings(text):
+    return [m[1].strip() for m in HEADING.finditer(FENCE.sub(lambda m: blank(m[0]), text))]
+
+
+def anchor(heading):
+    """As Markdown's readers name a heading in an address."""
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+
+
+def wrong_link(tree, name, target):
+    path, _, section = target.partition("#")
+    file = os.path.normpath(os.path.join(os.path.dirname(name), path)) if path else name
+    if not (tree.root / file).exists():
+        return f"links to {target}, which is not there"
+    if section and file.endswith(".md") and section not in map(anchor, headings(tree.text(file))):
+        return f"links to {target}, but {file} has no such heading"
+    return None
+
+
+def check_documents(tree):
+    """Documents and comments name files and headings that are there."""
+    for name in [n for n in tree.files if n.endswith(".md")]:
+        text = FENCE.sub(lambda m: blank(m[0]), tree.text(name))
+        for m in LINK.finditer(text):
+            problem = None if re.match(r"\w+:", m[1]) else wrong_link(tree, name, m[1])
+            if problem:
+                yield Violation(name, line_of(text, m.start()), problem)
+        for m in CODE_SPAN.finditer(text):
+            path = m[1].rstrip("/")
+            if TREE_PATH.fullmatch(path) and not re.search(r"[A-Z]{4,}(?!\.md|Lists)", path) and \
+                    not any(tree.root.glob(path)):
+                yield Violation(name, line_of(text, m.start()), f"names {path}, which is not there")
+    for name in tree.sources + tree.public_headers:
+        comments = re.sub(r"\n\s*\*?", lambda m: " " * len(m[0]), tree.text(name))
+        for m in NAMED_DOCUMENT.finditer(comments):
+            if not (tree.root / m[1]).is_file():
+                yield Violation(name, line_of(tree.text(name), m.start()), f"names {m[1]}, which is not there")
+        for m in NAMED_SECTION.finditer(comments):
+            section = " ".join(m[2].split())
+            if (tree.root / m[1]).is_file() and section not in headings(tree.text(m[1])) and \
+                    f"**{section}" not in tree.text(m[1]):
+                yield Violation(name, line_of(tree.text(name), m.start()), f'{m[1]} has no heading "{section}"')
+
+
 def check_all(tree, build):
-    checks = [check_rooms, lambda t: check_wrong_include_fails(t, build), check_headers_alone, check_linkage,
-              check_banned, check_numbers, check_lengths, check_globals, check_files, check_built]
+    checks = [check_table, check_rooms, lambda t: check_wrong_include_fails(t, build), lambda t: check_calls(t, build),
+              check_headers_alone, check_linkage, check_banned, check_numbers, check_lengths, check_globals, check_files,
+              check_built, check_documents]
     return sorted({violation for check in checks for violation in check(tree)})
+
+
+def rooms_text(tree):
+    """The rooms with their lines, what they see and (call), and what sees and (calls) them."""
+    def both(sees, calls):
+        return ", ".join([*sees, *(f"({name})" for name in calls)])
+    lines = [("room", "lines", "sees (calls)", "seen (called) by")]
+    for room, row in tree.rooms.items():
+        by = [[other for other, its in tree.rooms.items() if room in names(its)]
+              for names in (lambda its: its.sees, lambda its: its.calls)]
+        lines.append((room, str(tree.room_lines(room)), both(row.sees, row.calls), "all" if room == FOR_ALL else both(*by)))
+    widths = [max(len(line[i]) for line in lines) for i in range(3)]
+    return "\n".join(f"{a:{widths[0]}}  {b:>{widths[1]}}  {c:{widths[2]}}  {d}".rstrip() for a, b, c, d in lines)
 
 
 def main(arguments):
     root = Path(__file__).resolve().parents[2]
-    build = Path(arguments[0]) if arguments else root / "build"
     tree = Tree(root)
-    violations = check_all(tree, build)
+    if arguments == ["--rooms"]:
+        print(rooms_text(tree))
+        return 0
+    violations = check_all(tree, Path(arguments[0]) if arguments else root / "build")
     for violation in violations:
         print(violation)
     if not violations:

@@ -123,6 +123,7 @@ static void test_a_short_run(void **state) {
     for (int32_t batch = 0; batch <= 8; batch += 8) {
         const sense_options o = {.session = s, .seconds = 0.3, .batch = batch, .foreground = foreground, .seed = 7};
         sense_result r;
+        int light = 0;
         assert_ok(bench_sense(&o, &r, err));
         assert_int_equal(r.n_windows, 15);
         assert_true(r.passes > 0);
@@ -130,7 +131,9 @@ static void test_a_short_run(void **state) {
         for (int32_t i = 0; i < r.n_windows; i++) {
             assert_true(r.windows[i].duty >= 0 && r.windows[i].duty <= 1);
             assert_true(r.windows[i].fg_latency_ns > 0);
+            light += i > 2 && r.windows[i].duty < 0.75;
         }
+        assert_true(light > 0); /* each window counts what was streamed in it alone */
         sense_result_free(&r);
         assert_null(r.windows);
     }

@@ -278,7 +278,8 @@ static void test_baselines_are_low(void **state) {
     }
 }
 
-static bool give_up(void *ctx, uint64_t done, uint64_t total) {
+static bool give_up(void *ctx, const char *what, uint64_t done, uint64_t total) {
+    (void)what;
     assert_true(done <= total);
     return --*(int *)ctx > 0;
 }
@@ -287,7 +288,7 @@ static void test_giving_up_and_misuse(void **state) {
     (void)state;
     figures f = make_figures();
     int countdown = 3;
-    sereno_calibrate_options o = {.seconds = 60, .stressor_cpu = -1, .progress = give_up, .ctx = &countdown};
+    sereno_calibrate_options o = {.seconds = 60, .stressor_cpu = -1, .progress = {give_up, &countdown}};
     sereno_calibration *c;
     assert_int_equal(sereno_calibrate(&f.base, NULL, &o, &c, NULL), SERENO_ERR_ABANDONED);
     assert_null(c);
@@ -309,7 +310,7 @@ static void test_real_engine(void **state) {
     (void)state;
     sereno_model *model = open_random_model("tiny", "q4_0");
     sereno_engine *e = open_engine(model, 2, NULL, 64, 1), *draft;
-    assert_ok(sereno_engine_open_self_draft(e, SERENO_SELF_INT8, 0, NULL, NULL, &draft, err));
+    assert_ok(sereno_engine_open_self_draft(e, SERENO_SELF_INT8, 0, NULL, &draft, err));
     int32_t tokens[8];
     random_tokens(1, e->ops->info(e)->n_vocab, 8, tokens);
     run_chain(e, 0, tokens, 8);

@@ -130,12 +130,24 @@ static void test_boundaries_bring_signals(void **state) {
     sereno_sensor_close(&c.sensor);
 }
 
+/* An event says of a boundary what the governor goes by, and nothing of signals. */
+static void test_event_of_a_boundary(void **state) {
+    (void)state;
+    const sereno_boundary b = {
+        .plan = SERENO_PLAN_DRAFT, .batch = 8, .n_subgraphs = 4, .wall_ns = 500, .slept_ns = 70, .now_ns = 9000};
+    const sereno_signals none = {0};
+    sereno_event e = sereno_event_of(&b);
+    assert_int_equal(e.kind, SERENO_EVENT_SUBGRAPH);
+    assert_true(e.now_ns == 9000 && e.subgraph.wall_ns == 500 && e.subgraph.slept_ns == 70);
+    assert_true(e.subgraph.plan == SERENO_PLAN_DRAFT && e.subgraph.batch == 8 && e.subgraph.pass_share == 0.25f);
+    assert_memory_equal(&e.signals, &none, sizeof none);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_frames_become_events),
-        cmocka_unit_test(test_without_a_hint),
-        cmocka_unit_test(test_without_a_governor),
-        cmocka_unit_test(test_boundaries_bring_signals),
+        cmocka_unit_test(test_frames_become_events), cmocka_unit_test(test_without_a_hint),
+        cmocka_unit_test(test_without_a_governor),   cmocka_unit_test(test_boundaries_bring_signals),
+        cmocka_unit_test(test_event_of_a_boundary),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,7 +40,7 @@ static void close_memory(memory_file *f) {
 static memory_file *convert(const gguf *from, tensor_type type, conversion *c) {
     memory_file *f = open_memory();
     assert_ok(conversion_plan(from, type, c, err));
-    assert_ok(conversion_write(c, f->stream, "out.gguf", NULL, NULL, err));
+    assert_ok(conversion_write(c, f->stream, "out.gguf", NULL, err));
     parse_memory(f);
     return f;
 }
@@ -227,7 +227,7 @@ static void test_values_that_do_not_fit(void **state) {
         conversion c;
         sereno_error error = {0};
         assert_ok(conversion_plan(f->gguf, cases[i].type, &c, err));
-        assert_int_equal(conversion_write(&c, out->stream, "out.gguf", NULL, NULL, &error), cases[i].status);
+        assert_int_equal(conversion_write(&c, out->stream, "out.gguf", NULL, &error), cases[i].status);
         if (!strstr(error.message, cases[i].part) || !strstr(error.message, "file.gguf: tensor 'the.matrix': row 2 ")) {
             fail_msg("'%s'; wanted '%s'", error.message, cases[i].part);
         }
@@ -295,14 +295,14 @@ static void test_files(void **state) {
     memory_file *from_memory = convert(in_memory, TENSOR_Q8_0, &c);
     assert_ok(gguf_open(path, &on_disk, err));
     assert_ok(conversion_plan(on_disk, TENSOR_Q8_0, &c, err));
-    assert_ok(conversion_write(&c, memory->stream, "out.gguf", NULL, NULL, err));
+    assert_ok(conversion_write(&c, memory->stream, "out.gguf", NULL, err));
     fclose(memory->stream);
     assert_int_equal(memory->size, from_memory->size);
     assert_memory_equal(memory->data, from_memory->data, memory->size);
     for (tensor_type type = TENSOR_F16; type <= TENSOR_Q8_0; type += TENSOR_Q8_0 - TENSOR_F16) {
         assert_int_equal(truncate(path, type == TENSOR_F16 ? (off_t)size - 1 : 0), 0); /* a matrix, then a vector too */
         assert_ok(conversion_plan(on_disk, type, &c, err));
-        assert_int_equal(conversion_write(&c, cut->stream, "out.gguf", NULL, NULL, &error), SERENO_ERR_IO);
+        assert_int_equal(conversion_write(&c, cut->stream, "out.gguf", NULL, &error), SERENO_ERR_IO);
         assert_non_null(strstr(error.message, "convert.gguf' has no bytes"));
     }
     fclose(cut->stream);
@@ -322,7 +322,8 @@ typedef struct progress_seen {
     uint64_t done, total;
 } progress_seen;
 
-static bool on_progress(void *ctx, uint64_t done, uint64_t total) {
+static bool on_progress(void *ctx, const char *what, uint64_t done, uint64_t total) {
+    (void)what;
     progress_seen *seen = ctx;
     assert_true(done > seen->done && done <= total);
     seen->done = done;
@@ -340,7 +341,7 @@ static void test_progress_and_giving_up(void **state) {
         memory_file *out = open_memory();
         progress_seen seen = {.give_up_at = give_up_at};
         sereno_error error = {0};
-        int status = conversion_write(&c, out->stream, "out.gguf", on_progress, &seen, &error);
+        int status = conversion_write(&c, out->stream, "out.gguf", &(sereno_progress){on_progress, &seen}, &error);
         assert_int_equal(status, give_up_at ? SERENO_ERR_ABANDONED : SERENO_OK);
         assert_int_equal(error.code, status);
         assert_int_equal(seen.calls, give_up_at ? give_up_at : 4);
@@ -361,7 +362,8 @@ static void test_full_disk(void **state) {
     progress_seen seen = {0};
     assert_true(full && setvbuf(full, NULL, _IONBF, 0) == 0);
     assert_ok(conversion_plan(f->gguf, TENSOR_Q4_0, &c, err));
-    assert_int_equal(conversion_write(&c, full, "out.gguf", on_progress, &seen, &error), SERENO_ERR_IO);
+    assert_int_equal(conversion_write(&c, full, "out.gguf", &(sereno_progress){on_progress, &seen}, &error),
+                     SERENO_ERR_IO);
     assert_string_equal(error.message, "cannot write 'out.gguf': No space left on device");
     assert_int_equal(seen.calls, 0); /* it does not go on */
     fclose(full);

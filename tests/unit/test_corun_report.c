@@ -37,7 +37,7 @@ static corun_runs some_runs(int32_t again) {
         add_tokens(spec, 50);
         spec->background.has_engine = true;
         spec->background.weight_bytes = 15e9;
-        spec->background.itl_ms.p50 = 12;
+        spec->background.itl_ms = (sereno_quantiles){0, 12, 13};
         spec->background.speculation.verified_ngram = 10;
         spec->background.speculation.accepted_ngram = 4;
         spec->background.speculation.step_ns = 100;
@@ -89,7 +89,8 @@ static void test_cells(void **state) {
     assert_null_key(json_object_get(native, "ttft_ms"), "p50");
     assert_true(number(spec, "tok_s") == 5 && number(spec, "acceptance") == 0.4 && number(spec, "weights_gbs") == 1.5);
     assert_true(number(json_object_get(spec, "time_share"), "sleep") == 0.25);
-    assert_true(number(json_object_get(spec, "itl_ms"), "p50") == 12);
+    const json_t *itl = json_object_get(spec, "itl_ms");
+    assert_true(number(itl, "p50") == 0 && number(itl, "p95") == 12 && number(itl, "p99") == 13);
     assert_null_key(spec, "fg_latency_ns");
     assert_true(number(broken, "failed") == 3 && number(broken, "runs") == 0 && number(broken, "frames") == 0);
     assert_string_equal(text(broken, "error"), "the peer\nis gone");

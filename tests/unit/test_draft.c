@@ -20,7 +20,7 @@ static sereno_engine *open_draft(sereno_engine *target, const sereno_model *mode
     sereno_engine *e;
     if (kind == OWN) return open_engine(model, 1, NULL, CONTEXT, 2);
     assert_ok(sereno_engine_open_self_draft(target, kind == SELF_INT4 ? SERENO_SELF_INT4 : SERENO_SELF_LAYERS, 1, NULL,
-                                            NULL, &e, err));
+                                            &e, err));
     return e;
 }
 

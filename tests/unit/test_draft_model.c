@@ -36,7 +36,8 @@ static void test_names(void **state) {
     }
 }
 
-static bool give_up(void *ctx, uint64_t done, uint64_t total) {
+static bool give_up(void *ctx, const char *what, uint64_t done, uint64_t total) {
+    (void)what;
     (void)done, (void)total;
     ++*(int *)ctx;
     return false;
@@ -56,7 +57,7 @@ static void test_opening(void **state) {
                  {"self:layers=1", true, true, false}, {file, true, false, true}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         draft_model d;
-        assert_ok(draft_model_open(cases[i].name, true, NULL, target, model, NULL, NULL, &d, err));
+        assert_ok(draft_model_open(cases[i].name, true, NULL, target, model, NULL, &d, err));
         assert_int_equal(d.engine != NULL, cases[i].neural);
         assert_int_equal(d.model != NULL, cases[i].of_file);
         assert_null(d.fallback);
@@ -77,13 +78,12 @@ static void test_opening(void **state) {
     } wrong[] = {{"self:layers=2", SERENO_ERR_INVALID}, {"/none.gguf", SERENO_ERR_IO}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         draft_model d;
-        assert_int_equal(draft_model_open(wrong[i].name, true, NULL, target, model, NULL, NULL, &d, NULL),
-                         wrong[i].status);
+        assert_int_equal(draft_model_open(wrong[i].name, true, NULL, target, model, NULL, &d, NULL), wrong[i].status);
         assert_true(!d.engine && !d.model && !d.fallback && !d.reason[0]);
     }
     draft_model d;
     int asked = 0;
-    assert_int_equal(draft_model_open(file, false, NULL, target, model, give_up, &asked, &d, NULL),
+    assert_int_equal(draft_model_open(file, false, NULL, target, model, &(sereno_progress){give_up, &asked}, &d, NULL),
                      SERENO_ERR_ABANDONED);
     assert_true(asked == 1 && !d.engine && !d.model);
     sereno_engine_close(&target);

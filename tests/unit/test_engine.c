@@ -13,6 +13,7 @@
 #include "plan.h"
 #include "rng.h"
 #include "support.h"
+#include "team.h"
 #include "tensor_rows.h"
 #include "thread.h"
 #include "weights.h"
@@ -83,7 +84,7 @@ static int live_a_little(const char *path, sereno_error *error) {
         options.threads_of = engine;
         if (!status) status = sereno_engine_open(model, &options, &beside, error);
     }
-    if (!status) status = sereno_engine_open_self_draft(engine, SERENO_SELF_INT8, 0, NULL, NULL, &draft, error);
+    if (!status) status = sereno_engine_open_self_draft(engine, SERENO_SELF_INT8, 0, NULL, &draft, error);
     if (!status) status = generator_open(engine, sereno_model_tokenizer(model), NULL, &by, error);
     if (!status) {
         const char *const stops[] = {"never"};
@@ -165,7 +166,7 @@ static void test_a_file_cut_short_after_loading(void **state) {
         assert_int_equal(truncate(path, 0), 0);
         chain_logits(e, tokens, TOKENS, after);
         assert_memory_equal(before, after, sizeof after);
-        assert_ok(sereno_engine_open_self_draft(e, SERENO_SELF_INT8, 0, NULL, NULL, &draft, err));
+        assert_ok(sereno_engine_open_self_draft(e, SERENO_SELF_INT8, 0, NULL, &draft, err));
         sereno_pass pass = {SERENO_PLAN_DRAFT, &(sereno_input){tokens[0], 0, -1, true}, 1, NULL, NULL, false};
         assert_ok(draft->ops->pass(draft, &pass, err));
         assert_ok(sereno_tokenize(sereno_model_tokenizer(model), "some words", 10, true, &words, err));
@@ -363,6 +364,27 @@ static void test_boundaries_are_reported(void **state) {
     assert_true(w.last.cpu_ns > 0); /* schedstat */
     assert_int_equal(watched_pass(e, &quiet, SERENO_PLAN_VERIFY, &silent, 1), 0);
     assert_int_equal(quiet.n, w.n - 5); /* no logits wanted: what comes after the last keys and values is left out */
+    sereno_engine_close(&e);
+    sereno_model_close(&model);
+}
+
+static uint64_t n_sheds;
+
+uint64_t __wrap_team_shed_count(const team *t);
+
+uint64_t __wrap_team_shed_count(const team *t) {
+    (void)t;
+    return n_sheds;
+}
+
+static void test_sheds_are_told(void **state) {
+    (void)state;
+    sereno_model *model = open_random_model("tiny", "q4_0");
+    sereno_engine *e = open_engine(model, 2, NULL, 512, 1);
+    for (n_sheds = 0; n_sheds < 3; n_sheds++) {
+        run_chain(e, 0, (int32_t[]){1}, 1);
+        assert_int_equal(e->ops->info(e)->sheds, n_sheds);
+    }
     sereno_engine_close(&e);
     sereno_model_close(&model);
 }
@@ -702,7 +724,8 @@ static void test_option_ranges(void **state) {
     sereno_model_close(&model);
 }
 
-static bool refuse_at(void *ctx, uint64_t done, uint64_t total) {
+static bool refuse_at(void *ctx, const char *what, uint64_t done, uint64_t total) {
+    (void)what;
     assert_true(done <= total);
     return --*(int *)ctx > 0;
 }
@@ -716,8 +739,7 @@ static void test_loading_can_be_given_up(void **state) {
         sereno_engine_options o = sereno_engine_defaults(model);
         sereno_engine *e;
         o.sched = SERENO_SCHED_NORMAL;
-        o.progress = refuse_at;
-        o.progress_ctx = &left;
+        o.progress = (sereno_progress){refuse_at, &left};
         assert_int_equal(sereno_engine_open(model, &o, &e, NULL), SERENO_ERR_ABANDONED);
         assert_null(e);
     }
@@ -777,6 +799,7 @@ int main(void) {
         cmocka_unit_test(test_overflow_is_no_number),
         cmocka_unit_test(test_keys_that_overflow_are_no_numbers),
         cmocka_unit_test(test_boundaries_are_reported),
+        cmocka_unit_test(test_sheds_are_told),
         cmocka_unit_test(test_abandon_at_every_boundary),
         cmocka_unit_test(test_sleep_verdict_parks_everyone),
         cmocka_unit_test(test_compute_threads_are_idle_class),

@@ -86,7 +86,8 @@ static int first_core(void) {
     return cpu_list(&core, 1) == 1 ? core : -1;
 }
 
-static bool give_up(void *ctx, uint64_t done, uint64_t total) {
+static bool give_up(void *ctx, const char *what, uint64_t done, uint64_t total) {
+    (void)what;
     (void)done;
     *(uint64_t *)ctx += 1;
     return total == 0;
@@ -116,8 +117,7 @@ static void fail_in_every_way(const sereno_model *model) {
     o.isa = "mmx";
     fail_to_open(model, &o, SERENO_ERR_INVALID);
     o = good;
-    o.progress = give_up; /* while weights are packed, when the threads are there */
-    o.progress_ctx = &calls;
+    o.progress = (sereno_progress){give_up, &calls}; /* while weights are packed, when the threads are there */
     fail_to_open(model, &o, SERENO_ERR_ABANDONED);
     CHECK(calls == 1);
     o = good;

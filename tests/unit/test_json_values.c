@@ -31,8 +31,30 @@ static void test_numbers(void **state) {
     expect(json_number(NAN), "\"nan\"");
     expect(json_float(0.7f), "0.7");
     expect(json_seed(UINT64_MAX), "\"18446744073709551615\"");
-    expect(json_quantiles((sereno_quantiles){1.5, 2.5, 3.5}), "{\"p50\": 1.5, \"p95\": 2.5, \"p99\": 3.5}");
+    const sereno_sampler sampler = {.temperature = 0.7f, .top_k = 40, .top_p = 0.9f, .min_p = 0.05f, .seed = 3};
+    expect(json_sampler(&sampler), "{\"temperature\": 0.7, \"top_k\": 40, \"top_p\": 0.9, \"min_p\": 0.05}");
+    const sereno_quantiles q = {1.5, 2.5, 3.5};
+    expect(json_quantiles(q, true), "{\"p50\": 1.5, \"p95\": 2.5, \"p99\": 3.5}");
+    expect(json_quantiles(q, false), "{\"p50\": null, \"p95\": null, \"p99\": null}");
     assert_true(share_of(1, 4) == 0.25 && share_of(1, 0) == 0);
+}
+
+/* By name, of the time in all modes. */
+static void test_mode_share(void **state) {
+    (void)state;
+    uint64_t mode_ns[SERENO_MODES] = {0};
+    json_t *none = json_mode_share(mode_ns);
+    mode_ns[0] = 1;
+    mode_ns[SERENO_MODES - 1] = 3;
+    json_t *shares = json_mode_share(mode_ns);
+    assert_int_equal(json_object_size(shares), SERENO_MODES);
+    for (int i = 0; i < SERENO_MODES; i++) {
+        const char *name = sereno_mode_name((sereno_mode)i);
+        assert_true(json_real_value(json_object_get(shares, name)) == (double)mode_ns[i] / 4);
+        assert_true(json_real_value(json_object_get(none, name)) == 0);
+    }
+    json_decref(none);
+    json_decref(shares);
 }
 
 static void test_ratios(void **state) {
@@ -65,10 +87,8 @@ static void test_speculation(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_texts),
-        cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_ratios),
-        cmocka_unit_test(test_speculation),
+        cmocka_unit_test(test_texts),  cmocka_unit_test(test_numbers),     cmocka_unit_test(test_mode_share),
+        cmocka_unit_test(test_ratios), cmocka_unit_test(test_speculation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,11 +11,6 @@
 
 enum { ROWS = 37, TOKENS = 19 };
 
-static const tensor_type types[] = {TENSOR_F32,  TENSOR_F16,  TENSOR_BF16, TENSOR_Q4_0,
-                                    TENSOR_Q4_1, TENSOR_Q8_0, TENSOR_Q6_K};
-
-enum { N_TYPES = sizeof types / sizeof *types };
-
 /* An odd number of blocks where the type allows it, so that the last pair is not full. */
 static int32_t columns_of(tensor_type type) {
     return type == TENSOR_Q6_K ? 512 : 288;
@@ -115,8 +110,8 @@ static void test_rows(void **state) {
     rng r = {test_seed()};
     const kernels *isa;
     assert_ok(kernels_find(NULL, &isa, err));
-    for (int t = 0; t < N_TYPES; t++) {
-        fixture f = open_fixture(&r, isa, types[t], 1);
+    for (int t = 0; t < READABLE_TYPES; t++) {
+        fixture f = open_fixture(&r, isa, readable_types[t].type, 1);
         float row[512];
         for (int32_t i = 0; i < ROWS; i++) {
             pack_read_row(&f.m, i, row);
@@ -173,8 +168,8 @@ static void for_each_product(void (*check)(rng *r, const kernels *isa, tensor_ty
     const kernels *isas[8];
     int n_isas = kernels_available(isas, 8);
     rng r = {test_seed()};
-    for (int i = 0; i < n_isas * N_TYPES * 2; i++) {
-        check(&r, isas[i / 2 / N_TYPES], types[i / 2 % N_TYPES], 1 + i % 2);
+    for (int i = 0; i < n_isas * READABLE_TYPES * 2; i++) {
+        check(&r, isas[i / 2 / READABLE_TYPES], readable_types[i / 2 % READABLE_TYPES].type, 1 + i % 2);
     }
 }
 

@@ -196,7 +196,8 @@ static void test_bursts(void **state) {
     memory_stressor *s;
     assert_ok(memory_stressor_open(-1, &s, err));
     memory_stressor_stop(s);
-    for (int round = 0; round < 2; round++) {
+    bool one_was_as_short = false; /* a busy machine makes some longer */
+    for (int round = 0; round < 2 || !one_was_as_short; round++) {
         bursts b;
         uint64_t begin = sereno_system_now_ns(), until = begin + 40 * MS;
         assert_ok(bursts_begin(&b, s, MS, until, NULL, err));
@@ -205,7 +206,8 @@ static void test_bursts(void **state) {
         uint64_t before = begin;
         for (size_t i = 0; i < b.n; i++) {
             assert_true(b.list[i].on_ns >= before + MS && b.list[i].on_ns < until);
-            assert_true(b.list[i].off_ns > b.list[i].on_ns);
+            assert_true(b.list[i].off_ns >= b.list[i].on_ns + MS);
+            one_was_as_short |= b.list[i].off_ns < b.list[i].on_ns + 2 * MS;
             before = b.list[i].off_ns;
         }
         bursts_free(&b);
@@ -227,10 +229,12 @@ static void test_bursts_end_at_once(void **state) {
     bursts_free(&b);
     sereno_frame_hint *hint;
     assert_ok(frame_hint_open_private(&hint, err));
-    assert_ok(bursts_begin(&b, s, SECOND, sereno_system_now_ns() + 60 * SECOND, hint, err));
-    while (!sereno_frame_read(hint, sereno_system_now_ns()).in_frame) continue;
+    assert_ok(bursts_begin(&b, s, SECOND / 2, sereno_system_now_ns() + 60 * SECOND, hint, err));
+    sereno_frame_state frame;
+    while (!(frame = sereno_frame_read(hint, sereno_system_now_ns())).in_frame) continue;
     memory_stressor_stop(s);
     assert_int_equal(b.n, 1);
+    assert_true(frame.begin_ns == b.list[0].on_ns && frame.deadline_ns == frame.begin_ns + SECOND / 2);
     assert_false(sereno_frame_read(hint, sereno_system_now_ns()).in_frame);
     assert_true(sereno_system_now_ns() - begin < 30 * SECOND);
     bursts_free(&b);

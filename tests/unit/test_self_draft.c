@@ -25,7 +25,7 @@ enum { N_TYPES = sizeof target_types / sizeof *target_types, N_KINDS = sizeof ki
 
 static sereno_engine *open_draft(sereno_engine *target, int k) {
     sereno_engine *draft;
-    assert_ok(sereno_engine_open_self_draft(target, kinds[k].kind, kinds[k].n_layers, NULL, NULL, &draft, err));
+    assert_ok(sereno_engine_open_self_draft(target, kinds[k].kind, kinds[k].n_layers, NULL, &draft, err));
     return draft;
 }
 
@@ -231,13 +231,13 @@ static void test_draft_follows_a_copy(void **state) {
 static void expect_refusal(sereno_engine *target, sereno_self_draft kind, int32_t n_layers, const char *part) {
     sereno_error error = {0};
     sereno_engine *draft = target;
-    assert_int_equal(sereno_engine_open_self_draft(target, kind, n_layers, NULL, NULL, &draft, &error),
-                     SERENO_ERR_INVALID);
+    assert_int_equal(sereno_engine_open_self_draft(target, kind, n_layers, NULL, &draft, &error), SERENO_ERR_INVALID);
     assert_null(draft);
     if (!strstr(error.message, part)) fail_msg("'%s' lacks '%s'", error.message, part);
 }
 
-static bool give_up(void *ctx, uint64_t done, uint64_t total) {
+static bool give_up(void *ctx, const char *what, uint64_t done, uint64_t total) {
+    (void)what;
     assert_true(done <= total);
     return --*(int *)ctx > 0;
 }
@@ -261,7 +261,8 @@ static void test_refusals(void **state) {
     assert_null(other);
     for (int calls = 1; calls <= 3; calls++) {
         int left = calls;
-        assert_int_equal(sereno_engine_open_self_draft(target, SERENO_SELF_INT4, 0, give_up, &left, &other, NULL),
+        assert_int_equal(sereno_engine_open_self_draft(target, SERENO_SELF_INT4, 0, &(sereno_progress){give_up, &left},
+                                                       &other, NULL),
                          SERENO_ERR_ABANDONED);
         assert_null(other);
     }
@@ -317,7 +318,7 @@ static void test_odd_rows_become_halves(void **state) {
     make_odd_model(&odd);
     assert_ok(team_open(&(team_options){.n_threads = 2, .sched = SERENO_SCHED_NORMAL}, &team, err));
     assert_ok(weights_open(&of, &odd.model, &options, team, err));
-    assert_ok(draft_weights_open(&w, &of, &odd.model, SERENO_SELF_INT4, NULL, NULL, team, err));
+    assert_ok(draft_weights_open(&w, &of, &odd.model, SERENO_SELF_INT4, NULL, team, err));
     for (int i = 0; i <= WEIGHT_MATRICES; i++) {
         const packed_matrix *m = i < WEIGHT_MATRICES ? &w.layers[0].matrix[i] : &w.head;
         assert_int_equal(m->format, PACK_F16);
@@ -362,8 +363,7 @@ static void test_weights_that_do_not_fit(void **state) {
     for (int k = 0; k < N_KINDS; k++) {
         sereno_error error = {0};
         sereno_engine *draft;
-        int status =
-            sereno_engine_open_self_draft(target, kinds[k].kind, kinds[k].n_layers, NULL, NULL, &draft, &error);
+        int status = sereno_engine_open_self_draft(target, kinds[k].kind, kinds[k].n_layers, NULL, &draft, &error);
         if (kinds[k].kind == SERENO_SELF_LAYERS) {
             assert_int_equal(status, SERENO_OK);
             sereno_engine_close(&draft);

@@ -243,15 +243,21 @@ static void test_old_contention_is_forgotten(void **state) {
 
 /* ---- Other threads ---- */
 
+typedef struct faulting {
+    atomic_bool stop;
+    atomic_uint faults;
+} faulting;
+
 /* Takes fresh pages until it is told to stop. */
 static void *take_pages(void *ctx) {
     enum { BYTES = 64 << 20, PAGE = 4096, PAGES = 256 };
-    atomic_bool *stop = ctx;
-    while (!atomic_load(stop)) {
+    faulting *f = ctx;
+    while (!atomic_load(&f->stop)) {
         unsigned char *memory = malloc(BYTES);
         volatile unsigned char *fresh = memory;
         for (int i = 0; fresh && i < PAGES; i++) {
             fresh[i * PAGE] = 1;
+            atomic_store(&f->faults, (unsigned)thread_page_faults());
         }
         free(memory);
     }
@@ -266,15 +272,15 @@ static void test_other_threads_may_fault(void **state) {
     sensor_count_with(b.sensor, &b.clock, NULL);
     sereno_sensor_use_probe(b.sensor, false);
     run_passes(&b, SERENO_PLAN_VERIFY, 1, 20, 1);
-    atomic_bool stop = false;
+    faulting other = {0};
     pthread_t thread;
-    assert_int_equal(thread_start(&thread, take_pages, &stop), 0);
+    assert_int_equal(thread_start(&thread, take_pages, &other), 0);
     int given = 0;
     for (int i = 0; i < 50; i++) {
-        for (uint64_t before = process_page_faults(); process_page_faults() == before;) continue;
+        for (unsigned before = atomic_load(&other.faults); atomic_load(&other.faults) == before;) continue;
         given += report(&b, SERENO_PLAN_VERIFY, 1, 0, 200).slowdown > 0;
     }
-    atomic_store(&stop, true);
+    atomic_store(&other.stop, true);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_in_range(given, 40, 50);
     close_bench(&b);

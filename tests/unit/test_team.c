@@ -84,11 +84,30 @@ static void test_interrupt_ends_a_rest(void **state) {
     team_close(&team);
 }
 
+/* ---- What the members are ---- */
+
+typedef struct roll {
+    atomic_int id[SERENO_THREADS_MAX]; /* by member; 0: not heard of yet */
+} roll;
+
+static void answer_roll(void *ctx, int32_t tile, int32_t member) {
+    roll *r = ctx;
+    (void)tile;
+    atomic_store(&r->id[member], thread_id());
+}
+
+/* Jobs until each member has had a tile. */
+static void call_roll(team *t, roll *r) {
+    for (int i = 0; i < team_size(t); i++) {
+        while (atomic_load(&r->id[i]) == 0) team_run(t, answer_roll, r, TILES_MAX);
+    }
+}
+
 /* As the threads' own figures before and after, added up. */
-static schedstat sum_schedstat(const team *t) {
+static schedstat sum_schedstat(const team *t, const roll *r) {
     schedstat sum = {0, 0}, s;
     for (int i = 0; i < team_size(t); i++) {
-        int file = schedstat_open(team_thread_ids(t)[i]);
+        int file = schedstat_open(r->id[i]);
         assert_true(schedstat_read(file, &s));
         procfs_close(file);
         sum.cpu_ns += s.cpu_ns;
@@ -102,9 +121,11 @@ static void test_sample_adds_up(void **state) {
     static tally t;
     team *team = open_team(4, SERENO_SCHED_NORMAL);
     for (int i = 0; i < 100; i++) team_run(team, count_tile, &t, 100);
-    schedstat before = sum_schedstat(team), sample;
+    roll members = {0};
+    call_roll(team, &members);
+    schedstat before = sum_schedstat(team, &members), sample;
     assert_true(team_sample(team, &sample.cpu_ns, &sample.run_delay_ns));
-    schedstat after = sum_schedstat(team);
+    schedstat after = sum_schedstat(team, &members);
     assert_true(sample.cpu_ns >= before.cpu_ns && sample.cpu_ns <= after.cpu_ns);
     assert_true(sample.run_delay_ns >= before.run_delay_ns && sample.run_delay_ns <= after.run_delay_ns);
     team_close(&team);
@@ -114,8 +135,10 @@ static void *open_in_class(void *arg) {
     sereno_sched wanted = *(const sereno_sched *)arg, got;
     int nice_value;
     team *team = open_team(4, wanted);
+    roll members = {0};
+    call_roll(team, &members);
     for (int i = 0; i < team_size(team); i++) {
-        assert_true(thread_read_class(team_thread_ids(team)[i], &got, &nice_value));
+        assert_true(thread_read_class(members.id[i], &got, &nice_value));
         assert_int_equal(got, wanted);
         assert_int_equal(nice_value, wanted == SERENO_SCHED_NORMAL ? 0 : 19);
     }

@@ -1,4 +1,5 @@
 /* Rows of every type against formulas of one weight each, written down apart from the reader. */
+#include <ctype.h>
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -95,8 +96,23 @@ static void test_every_type_reads_as_its_formula(void **state) {
         }
         free(tensor);
     }
-    assert_int_equal(n_types, 7);
+    assert_int_equal(n_types, READABLE_TYPES);
     assert_false(tensor_type_readable(TENSOR_Q4_K));
+}
+
+/* A command line's names are the format's in small letters, and messages name the same types. */
+static void test_readable_types_are_named_alike(void **state) {
+    (void)state;
+    char words[] = TENSOR_TYPES_READABLE;
+    int n = 0;
+    for (char *word = strtok(words, ", "); word; word = strtok(NULL, ", ")) {
+        if (strcmp(word, "and") == 0) continue;
+        assert_true(n < READABLE_TYPES);
+        assert_string_equal(word, tensor_type_find((uint32_t)readable_types[n].type)->name);
+        for (char *c = word; *c; c++) *c = (char)tolower((unsigned char)*c);
+        assert_string_equal(word, readable_types[n++].name);
+    }
+    assert_int_equal(n, READABLE_TYPES);
 }
 
 /* ---- Writing ---- */
@@ -321,6 +337,7 @@ static void test_closest_edges(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_type_reads_as_its_formula),
+        cmocka_unit_test(test_readable_types_are_named_alike),
         cmocka_unit_test(test_written_rows_are_close),
         cmocka_unit_test(test_representable_rows_are_exact),
         cmocka_unit_test(test_known_blocks),

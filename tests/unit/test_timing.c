@@ -75,7 +75,8 @@ typedef struct seen {
 } seen;
 
 /* Counts how often it begins anew: packing, then timing. */
-static bool on_progress(void *ctx, uint64_t done, uint64_t total) {
+static bool on_progress(void *ctx, const char *what, uint64_t done, uint64_t total) {
+    (void)what;
     seen *s = ctx;
     s->restarts += done < s->last;
     s->last = done;
@@ -88,8 +89,7 @@ static int open_timed(seen *s, bool keeps, sereno_engine **e, sereno_error *err)
     o.sched = SERENO_SCHED_NORMAL;
     o.n_ctx = 256;
     o.timing_folder = keeps ? folder : NULL;
-    o.progress = on_progress;
-    o.progress_ctx = s;
+    o.progress = (sereno_progress){on_progress, s};
     machine.samples = 0;
     return sereno_engine_open(model, &o, e, err);
 }
@@ -132,8 +132,7 @@ static void test_given_up(void **state) {
         sereno_engine_options o = sereno_engine_defaults(model);
         o.sched = SERENO_SCHED_NORMAL;
         o.timing_folder = folder;
-        o.progress = on_progress;
-        o.progress_ctx = &s;
+        o.progress = (sereno_progress){on_progress, &s};
         assert_int_equal(sereno_engine_open(model, &o, &e, &error), SERENO_ERR_ABANDONED);
         assert_int_equal(s.last, after + 1);
         assert_int_equal(count_files(), 0);
