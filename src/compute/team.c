@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "errors.h"
+#include "float_mode.h"
 #include "futex.h"
 #include "procfs.h"
 #include "sereno/clock.h"
@@ -245,6 +246,7 @@ static void *member_main(void *arg) {
     join_team(m);
     int status = thread_pin(t->options->cpus, t->options->n_cpus, NULL, &m->error);
     thread_precise_timers(NULL);
+    float_mode_enter();
     m->has_class = thread_take_class(t->sched);
     atomic_fetch_add_explicit(&t->n_ready, 1, memory_order_seq_cst);
     futex_wake(&t->n_ready);
@@ -398,13 +400,7 @@ static void run_alone(team_fn fn, void *ctx, int32_t n_tiles) {
     }
 }
 
-void team_run(team *t, team_fn fn, void *ctx, int32_t n_tiles) {
-    assert(n_tiles >= 0 && n_tiles <= TEAM_TILES_MAX);
-    if (n_tiles > 1 && team_active(t) < t->size) review_shed(t);
-    if (n_tiles <= 1 || team_active(t) == 1) {
-        run_alone(fn, ctx, n_tiles);
-        return;
-    }
+static void run_together(team *t, team_fn fn, void *ctx, int32_t n_tiles) {
     t->fn = fn;
     t->ctx = ctx;
     atomic_store_explicit(&t->resting, 0, memory_order_relaxed);
@@ -416,6 +412,15 @@ void team_run(team *t, team_fn fn, void *ctx, int32_t n_tiles) {
     uint64_t now_ns = sereno_now_ns(t->clock); /* after the others have begun, so that they do not wait for this */
     work(t, &t->members[0]);
     wait_for_tiles(t, (uint32_t)n_tiles, now_ns);
+}
+
+void team_run(team *t, team_fn fn, void *ctx, int32_t n_tiles) {
+    assert(n_tiles >= 0 && n_tiles <= TEAM_TILES_MAX);
+    if (n_tiles > 1 && team_active(t) < t->size) review_shed(t);
+    float_mode callers = float_mode_enter();
+    if (n_tiles <= 1 || team_active(t) == 1) run_alone(fn, ctx, n_tiles);
+    else run_together(t, fn, ctx, n_tiles);
+    float_mode_leave(callers);
 }
 
 void team_rest(team *t, uint64_t duration_ns) {

@@ -51,7 +51,8 @@ bool team_has_class(const team *t);
 /* Ends the members, frees and nulls; the owner gets back its cores and timers, not its class. NULL is fine. */
 void team_close(team **t);
 
-/* Calls fn(ctx, tile, member) once for each tile in [0, n_tiles), on any member, and waits for all. */
+/* Calls fn(ctx, tile, member) once for each tile in [0, n_tiles), on any member, and waits for all. fn computes in the
+ * float mode of float_mode.h, whatever the caller's is. */
 typedef void (*team_fn)(void *ctx, int32_t tile, int32_t member);
 void team_run(team *t, team_fn fn, void *ctx, int32_t n_tiles);
 

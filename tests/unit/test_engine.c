@@ -1,4 +1,5 @@
 #include <dirent.h>
+#include <fenv.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -365,6 +366,49 @@ static void test_boundaries_are_reported(void **state) {
     assert_int_equal(watched_pass(e, &quiet, SERENO_PLAN_VERIFY, &silent, 1), 0);
     assert_int_equal(quiet.n, w.n - 5); /* no logits wanted: what comes after the last keys and values is left out */
     sereno_engine_close(&e);
+    sereno_model_close(&model);
+}
+
+/* ---- The caller's float mode ---- */
+
+static sereno_verdict expect_upward(void *ctx, const sereno_boundary *b) {
+    (void)b;
+    assert_int_equal(fegetround(), FE_UPWARD);
+    ++*(int *)ctx;
+    return (sereno_verdict){.action = SERENO_CONTINUE};
+}
+
+/* Logits do not depend on how the owner computes, and the observer finds what the owner has set. */
+static void test_float_mode_of_the_owner(void **state) {
+    (void)state;
+    enum { TOKENS = 12 };
+    sereno_model *model = open_random_model("tiny", "q4_0");
+    for (int n_threads = 1; n_threads <= 2; n_threads++) {
+        sereno_engine *e = open_engine(model, n_threads, NULL, 512, 1);
+        size_t size = (size_t)e->ops->info(e)->n_vocab * sizeof(float);
+        float *usual = malloc(size);
+        sereno_input inputs[TOKENS];
+        int boundaries = 0;
+        assert_non_null(usual);
+        for (int i = 0; i < TOKENS; i++) {
+            inputs[i] = (sereno_input){40 + i, 0, i - 1, i == TOKENS - 1};
+        }
+        sereno_pass pass = {SERENO_PLAN_VERIFY, inputs, TOKENS, NULL, NULL, false};
+        assert_ok(e->ops->pass(e, &pass, err));
+        memcpy(usual, e->ops->logits(e, TOKENS - 1), size);
+        pass.observer = expect_upward;
+        pass.observer_ctx = &boundaries;
+        fesetround(FE_UPWARD);
+        int status = e->ops->pass(e, &pass, NULL);
+        int mode = fegetround();
+        fesetround(FE_TONEAREST);
+        assert_int_equal(status, SERENO_OK);
+        assert_int_equal(mode, FE_UPWARD);
+        assert_true(boundaries > 0);
+        assert_memory_equal(usual, e->ops->logits(e, TOKENS - 1), size);
+        free(usual);
+        sereno_engine_close(&e);
+    }
     sereno_model_close(&model);
 }
 
@@ -800,6 +844,7 @@ int main(void) {
         cmocka_unit_test(test_keys_that_overflow_are_no_numbers),
         cmocka_unit_test(test_boundaries_are_reported),
         cmocka_unit_test(test_sheds_are_told),
+        cmocka_unit_test(test_float_mode_of_the_owner),
         cmocka_unit_test(test_abandon_at_every_boundary),
         cmocka_unit_test(test_sleep_verdict_parks_everyone),
         cmocka_unit_test(test_compute_threads_are_idle_class),

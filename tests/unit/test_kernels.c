@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "float_mode.h"
 #include "half.h"
 #include "pack.h"
 #include "rng.h"
@@ -381,6 +382,45 @@ static void test_attention(void **state) {
     }
 }
 
+static int count_subnormals(const float *values, int n) {
+    int count = 0;
+    for (int i = 0; i < n; i++) {
+        count += fpclassify(values[i]) == FP_SUBNORMAL;
+    }
+    return count;
+}
+
+/* Sharp attention: weights down to e^-100. In the mode of the team none of them, and no sum, is subnormal. */
+static void test_no_subnormals(void **state) {
+    (void)state;
+    static attention_case c;
+    const kernels *isas[8];
+    int n_isas = kernels_available(isas, 8);
+    rng r = {test_seed()};
+    for (int i = 0; i < n_isas; i++) {
+        int without_the_mode = 0;
+        for (int trial = 0; trial < 20; trial++) {
+            randomise(&r, &c);
+            for (int32_t d = 0; d < c.dim; d++) {
+                c.query[0][d] *= 40;
+            }
+            attend_range(isas[i], &c, 0, 1);
+            without_the_mode += count_subnormals(c.scores, c.path[0].n);
+            float_mode before = float_mode_enter();
+            attend_range(isas[i], &c, 0, 1);
+            float_mode_leave(before);
+            assert_int_equal(count_subnormals(c.scores, c.path[0].n), 0);
+            assert_int_equal(count_subnormals(c.out, c.dim), 0);
+            double wanted[DIM_MAX];
+            attend_slowly(&c, 0, wanted);
+            for (int32_t d = 0; d < c.dim; d++) {
+                assert_true(fabs(c.out[d] - wanted[d]) < 1e-4);
+            }
+        }
+        assert_true(without_the_mode > 0);
+    }
+}
+
 static void test_elementwise(void **state) {
     (void)state;
     const kernels *isas[8];
@@ -440,10 +480,15 @@ static void test_choice_of_kernels(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rows),      cmocka_unit_test(test_products),
-        cmocka_unit_test(test_quantise),  cmocka_unit_test(test_not_a_number_spreads),
-        cmocka_unit_test(test_attention), cmocka_unit_test(test_elementwise),
-        cmocka_unit_test(test_read),      cmocka_unit_test(test_choice_of_kernels),
+        cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_products),
+        cmocka_unit_test(test_quantise),
+        cmocka_unit_test(test_not_a_number_spreads),
+        cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_no_subnormals),
+        cmocka_unit_test(test_elementwise),
+        cmocka_unit_test(test_read),
+        cmocka_unit_test(test_choice_of_kernels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

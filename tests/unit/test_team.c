@@ -1,3 +1,4 @@
+#include <fenv.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <time.h>
@@ -82,6 +83,45 @@ static void test_interrupt_ends_a_rest(void **state) {
     team_rest(team, 1000000);
     assert_true(sereno_system_now_ns() - start >= 1000000);
     team_close(&team);
+}
+
+/* ---- How floats are computed ---- */
+
+typedef struct arithmetic {
+    volatile float tiny, subnormal, above_1; /* 1e-30, 1e-40, 2^-30 */
+    atomic_int tiles[SERENO_THREADS_MAX], wrong;
+} arithmetic;
+
+/* A product that is subnormal, an operand that is, and a sum that is rounded. */
+static bool is_ours(const arithmetic *a) {
+    return a->tiny * a->tiny * 1e20F == 0 && a->subnormal * 1e30F == 0 && 1 + a->above_1 == 1;
+}
+
+static void compute(void *ctx, int32_t tile, int32_t member) {
+    arithmetic *a = ctx;
+    (void)tile;
+    atomic_fetch_add(&a->tiles[member], 1);
+    if (!is_ours(a)) atomic_fetch_add(&a->wrong, 1);
+}
+
+/* On every member alike, whatever the caller has set, who has it back afterwards. */
+static void test_float_mode(void **state) {
+    (void)state;
+    for (int n_threads = 1; n_threads <= 3; n_threads++) {
+        team *t = open_team(n_threads, SERENO_SCHED_NORMAL);
+        arithmetic a = {.tiny = 1e-30F, .subnormal = 1e-40F, .above_1 = 1.0F / (1 << 30)};
+        assert_int_equal(fesetround(FE_UPWARD), 0);
+        assert_false(is_ours(&a));
+        for (int i = 0; i < n_threads; i++) {
+            while (atomic_load(&a.tiles[i]) == 0) team_run(t, compute, &a, TILES_MAX);
+        }
+        team_run(t, compute, &a, 1);
+        assert_int_equal(atomic_load(&a.wrong), 0);
+        assert_int_equal(fegetround(), FE_UPWARD);
+        assert_false(is_ours(&a) || a.subnormal * 1e30F == 0);
+        assert_int_equal(fesetround(FE_TONEAREST), 0);
+        team_close(&t);
+    }
 }
 
 /* ---- What the members are ---- */
@@ -197,9 +237,13 @@ static void test_schedstat(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_tile_once),       cmocka_unit_test(test_rest_uses_no_cpu),
-        cmocka_unit_test(test_interrupt_ends_a_rest), cmocka_unit_test(test_scheduling_class),
-        cmocka_unit_test(test_bad_options),           cmocka_unit_test(test_schedstat),
+        cmocka_unit_test(test_every_tile_once),
+        cmocka_unit_test(test_rest_uses_no_cpu),
+        cmocka_unit_test(test_interrupt_ends_a_rest),
+        cmocka_unit_test(test_scheduling_class),
+        cmocka_unit_test(test_bad_options),
+        cmocka_unit_test(test_schedstat),
+        cmocka_unit_test(test_float_mode),
         cmocka_unit_test(test_sample_adds_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
