@@ -255,7 +255,7 @@ static void report_text(const run *r, const sereno_generation *g) {
     }
     fprintf(to, ", %s", finish_names[g->finish]);
     if (g->ttft_ms > 0) fprintf(to, " | first token after %.0f ms", g->ttft_ms);
-    fprintf(to, " | seed %" PRIu64 "]\n", r->options->sampler.seed);
+    fprintf(to, " | %s kernels | seed %" PRIu64 "]\n", r->info->engine->isa, r->options->sampler.seed);
     if (!r->options->common.verbose) return;
     machine_note(&r->diag, &r->options->machine, r->info->engine);
     if (r->info->draft && g->speculation.drafted == 0) {

@@ -619,6 +619,13 @@ class Answers(Case):
     def test_isa(self):
         document = self.run_json("-p", "hi", "-n", 2, env=support.clean_environment(SERENO_ISA="portable"))
         self.assertEqual(document["environment"]["isa"], "portable")
+        slow = self.run_tiny("-p", "hi", "-n", 2, env=support.clean_environment(SERENO_ISA="portable"))
+        self.assertIn("warning: portable kernels run", slow.err)
+        self.assertIn(" | portable kernels | ", slow.err)
+        best = self.run_json("-p", "hi", "-n", 2)["environment"]["isa"]
+        usual = self.run_tiny("-p", "hi", "-n", 2)
+        self.assertIn(f" | {best} kernels | ", usual.err)
+        self.assertEqual("portable kernels run" in usual.err, best == "portable")
         result = self.run_tiny("-p", "hi", code=(1, 2), env=support.clean_environment(SERENO_ISA="mmx"))
         self.assertIn("'mmx'", result.err)
         self.assertIn("portable", result.err)
