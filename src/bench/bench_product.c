@@ -33,7 +33,7 @@ static void prepare(product_bench *p, int32_t batch) {
 }
 
 static void multiply(const product_bench *p, const packed_matrix *w, int32_t tile, float *out) {
-    p->kernels->matmul[w->format](w, tile, &p->x, out, w->rows);
+    p->kernels->matmul[w->format](w, (tile_set){tile, 1, 0}, &p->x, out, w->rows);
 }
 
 /* The next `bytes` of the storage. */

@@ -163,6 +163,16 @@ typedef struct kernel_rates {
     uint32_t attention_macs;
 } kernel_rates;
 
+/*
+ * n tiles (1 .. TILE_STREAMS), `distance` tiles apart from `first` on. A kernel may read TILE_STREAMS of them side by
+ * side, as so many streams: some processors (Intel's) prefetch several streams further than they do one.
+ */
+typedef struct tile_set {
+    int32_t first, n, distance;
+} tile_set;
+
+enum { TILE_STREAMS = 4 };
+
 typedef struct kernels {
     const char *name;
     kernel_rates rates;
@@ -170,8 +180,9 @@ typedef struct kernels {
     /* Fills in the integers, scales and sums of one token from `value`. columns is a multiple of 32. */
     void (*quantise)(const activations *x, int32_t token);
 
-    /* out[token * stride + row] for the rows of one tile; rows past the matrix are not written. */
-    void (*matmul[PACK_FORMATS])(const packed_matrix *w, int32_t tile, const activations *x, float *out,
+    /* out[token * stride + row] for the rows of these tiles; rows past the matrix are not written. A row's sum does not
+     * depend on what else is in the set. */
+    void (*matmul[PACK_FORMATS])(const packed_matrix *w, tile_set tiles, const activations *x, float *out,
                                  int64_t stride);
 
     void (*attend)(const attend_args *a);

@@ -107,35 +107,43 @@ INLINE void prefetch(const packed_matrix *w, int work, const uint8_t *data) {
 }
 
 /* Float weights: two running sums, over even and odd columns, hide the latency of the additions. */
-INLINE void group_float(pack_format format, const packed_matrix *w, int32_t tile, const float *value, int n, float *out,
-                        int64_t stride) {
-    const uint8_t *data = w->data + (size_t)tile * w->tile_bytes;
-    const size_t bytes = format == PACK_F32 ? 64 : 32;
-    __m512 even[GROUP], odd[GROUP];
+INLINE void group_float(pack_format format, const packed_matrix *w, tile_set tiles, const float *value, int n,
+                        float *out, int64_t stride) {
+    const uint8_t *data = w->data + (size_t)tiles.first * w->tile_bytes;
+    const size_t bytes = format == PACK_F32 ? 64 : 32, apart = (size_t)tiles.distance * w->tile_bytes;
+    __m512 even[GROUP], odd[GROUP]; /* of tile t: from t * n on */
     UNROLL
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < tiles.n * n; i++) {
         even[i] = odd[i] = _mm512_setzero_ps();
     }
     int32_t c = 0;
     for (; c + 1 < w->columns; c += 2, data += 2 * bytes) {
-        __m512 first = load_floats(format, data), second = load_floats(format, data + bytes);
-        prefetch(w, n + 1, data);
-        if (format == PACK_F32) prefetch(w, n + 1, data + 64);
         UNROLL
-        for (int i = 0; i < n; i++) {
-            const float *x = value + (int64_t)i * w->columns + c;
-            even[i] = _mm512_fmadd_ps(first, _mm512_set1_ps(x[0]), even[i]);
-            odd[i] = _mm512_fmadd_ps(second, _mm512_set1_ps(x[1]), odd[i]);
+        for (int t = 0; t < tiles.n; t++) {
+            const uint8_t *at = data + (size_t)t * apart;
+            __m512 first = load_floats(format, at), second = load_floats(format, at + bytes);
+            prefetch(w, n + 1, at);
+            if (format == PACK_F32) prefetch(w, n + 1, at + 64);
+            UNROLL
+            for (int i = 0; i < n; i++) {
+                const float *x = value + (int64_t)i * w->columns + c;
+                even[t * n + i] = _mm512_fmadd_ps(first, _mm512_set1_ps(x[0]), even[t * n + i]);
+                odd[t * n + i] = _mm512_fmadd_ps(second, _mm512_set1_ps(x[1]), odd[t * n + i]);
+            }
         }
     }
     UNROLL
-    for (int i = 0; i < n; i++) {
-        if (c < w->columns) {
-            __m512 x = _mm512_set1_ps(value[(int64_t)i * w->columns + c]);
-            even[i] = _mm512_fmadd_ps(load_floats(format, data), x, even[i]);
+    for (int t = 0; t < tiles.n; t++) {
+        int32_t tile = tiles.first + t * tiles.distance;
+        UNROLL
+        for (int i = 0; i < n; i++) {
+            if (c < w->columns) {
+                __m512 x = _mm512_set1_ps(value[(int64_t)i * w->columns + c]);
+                even[t * n + i] = _mm512_fmadd_ps(load_floats(format, data + (size_t)t * apart), x, even[t * n + i]);
+            }
+            _mm512_mask_storeu_ps(out + i * stride + tile * PACK_TILE_ROWS, rows_mask(w, tile),
+                                  _mm512_add_ps(even[t * n + i], odd[t * n + i]));
         }
-        _mm512_mask_storeu_ps(out + i * stride + tile * PACK_TILE_ROWS, rows_mask(w, tile),
-                              _mm512_add_ps(even[i], odd[i]));
     }
 }
 
@@ -234,16 +242,28 @@ INLINE void block_nibbles(bool with_minimum, int planes, const packed_matrix *w,
     g->slot += n;
 }
 
-INLINE void group_nibbles(bool with_minimum, int planes, const packed_matrix *w, int32_t tile, const activations *x,
+/*
+ * Products of a group's tokens with the pairs of blocks of all tiles of a set, which are read side by side. tiles.n is
+ * a constant of the compiler, as n is. block: block_nibbles or block_bytes with their first arguments.
+ */
+#define WALK_PAIRS(pair_bytes, block)                                                                                  \
+    const uint8_t *data = w->data + (size_t)tiles.first * w->tile_bytes;                                               \
+    const size_t apart = (size_t)tiles.distance * w->tile_bytes;                                                       \
+    group_sums g[TILE_STREAMS];                                                                                        \
+    UNROLL for (int t = 0; t < tiles.n; t++) begin_group(x, first, n, &g[t]);                                          \
+    for (int32_t b = 0; b < w->columns / PACK_BLOCK; b += 2, data += (pair_bytes)) {                                   \
+        UNROLL for (int k = 0; k < 2 * tiles.n; k++) {                                                                 \
+            const uint8_t *pair = data + (size_t)(k / 2) * apart;                                                      \
+            block(planes, w, pair, k % 2, x, &g[k / 2], n);                                                            \
+        }                                                                                                              \
+    }                                                                                                                  \
+    UNROLL for (int t = 0; t < tiles.n; t++) end_group(w, tiles.first + t * tiles.distance, &g[t], n, out, stride)
+
+INLINE void group_nibbles(bool with_minimum, int planes, const packed_matrix *w, tile_set tiles, const activations *x,
                           int32_t first, int n, float *out, int64_t stride) {
-    const uint8_t *pair = w->data + (size_t)tile * w->tile_bytes;
-    group_sums g;
-    begin_group(x, first, n, &g);
-    for (int32_t b = 0; b < w->columns / PACK_BLOCK; b += 2, pair += with_minimum ? PACK_Q4M_BYTES : PACK_Q4_BYTES) {
-        block_nibbles(with_minimum, planes, w, pair, 0, x, &g, n);
-        block_nibbles(with_minimum, planes, w, pair, 1, x, &g, n);
-    }
-    end_group(w, tile, &g, n, out, stride);
+#define BLOCK(...) block_nibbles(with_minimum, __VA_ARGS__)
+    WALK_PAIRS(with_minimum ? PACK_Q4M_BYTES : PACK_Q4_BYTES, BLOCK);
+#undef BLOCK
 }
 
 /* Weights are signed bytes, but the instruction takes unsigned ones. So 128 is added here and subtracted from the
@@ -286,54 +306,69 @@ INLINE void block_bytes(bool sub_scales, int planes, const packed_matrix *w, con
     g->slot += n;
 }
 
-INLINE void group_bytes(bool sub_scales, int planes, const packed_matrix *w, int32_t tile, const activations *x,
+INLINE void group_bytes(bool sub_scales, int planes, const packed_matrix *w, tile_set tiles, const activations *x,
                         int32_t first, int n, float *out, int64_t stride) {
-    const uint8_t *pair = w->data + (size_t)tile * w->tile_bytes;
-    group_sums g;
-    begin_group(x, first, n, &g);
-    for (int32_t b = 0; b < w->columns / PACK_BLOCK; b += 2, pair += sub_scales ? PACK_Q8S_BYTES : PACK_Q8_BYTES) {
-        block_bytes(sub_scales, planes, w, pair, 0, x, &g, n);
-        block_bytes(sub_scales, planes, w, pair, 1, x, &g, n);
-    }
-    end_group(w, tile, &g, n, out, stride);
+#define BLOCK(...) block_bytes(sub_scales, __VA_ARGS__)
+    WALK_PAIRS(sub_scales ? PACK_Q8S_BYTES : PACK_Q8_BYTES, BLOCK);
+#undef BLOCK
 }
 
-/* Runs `call` for groups of tokens with n a constant of the compiler, so that a group's sums stay in registers. */
-#define GROUP_CASE(size, call)                                                                                         \
+/*
+ * Runs `call` for groups of tokens with n a constant of the compiler, so that a group's sums stay in registers. Groups
+ * of 1 and 2 tokens, and of integers 4, take a whole set of tiles at once. For larger ones there are too few registers,
+ * and multiplying takes longer than reading.
+ */
+#define GROUP_CASE(size, tiles_, call)                                                                                 \
     case (size): {                                                                                                     \
         enum { n = (size) };                                                                                           \
+        const tile_set tiles = tiles_;                                                                                 \
         call;                                                                                                          \
         break;                                                                                                         \
     }
-#define FOR_EACH_GROUP(call)                                                                                           \
+#define WIDE_CASE(size, call)   GROUP_CASE(size, ((tile_set){set.first, TILE_STREAMS, set.distance}), call)
+#define NARROW_CASE(size, call) GROUP_CASE(size, ((tile_set){set.first + t * set.distance, 1, 0}), call)
+#define WIDE_FLOATS(call)       WIDE_CASE(1, call) WIDE_CASE(2, call)
+#define WIDE_INTEGERS(call)     WIDE_FLOATS(call) WIDE_CASE(4, call)
+#define FOR_EACH_GROUP(wide, call)                                                                                     \
     for (int32_t first = 0; first < x->n_tokens; first += GROUP) {                                                     \
         float *to = out + first * stride;                                                                              \
-        switch (x->n_tokens - first < GROUP ? x->n_tokens - first : GROUP) {                                           \
-            GROUP_CASE(1, call)                                                                                        \
-            GROUP_CASE(2, call)                                                                                        \
-            GROUP_CASE(3, call)                                                                                        \
-            GROUP_CASE(4, call)                                                                                        \
-            GROUP_CASE(5, call)                                                                                        \
-            GROUP_CASE(6, call)                                                                                        \
-            GROUP_CASE(7, call)                                                                                        \
-            GROUP_CASE(8, call)                                                                                        \
+        int32_t size = x->n_tokens - first < GROUP ? x->n_tokens - first : GROUP;                                      \
+        int32_t n_left = set.n;                                                                                        \
+        if (set.n == TILE_STREAMS) {                                                                                   \
+            n_left = 0;                                                                                                \
+            switch (size) { wide(call) default : n_left = set.n; }                                                     \
+        }                                                                                                              \
+        for (int32_t t = 0; t < n_left; t++) {                                                                         \
+            switch (size) {                                                                                            \
+                NARROW_CASE(1, call)                                                                                   \
+                NARROW_CASE(2, call)                                                                                   \
+                NARROW_CASE(3, call)                                                                                   \
+                NARROW_CASE(4, call)                                                                                   \
+                NARROW_CASE(5, call)                                                                                   \
+                NARROW_CASE(6, call)                                                                                   \
+                NARROW_CASE(7, call)                                                                                   \
+                NARROW_CASE(8, call)                                                                                   \
+            }                                                                                                          \
         }                                                                                                              \
     }
 
-#define DEFINE_MATMUL(name, call)                                                                                      \
-    static void name(const packed_matrix *w, int32_t tile, const activations *x, float *out, int64_t stride) {         \
-        FOR_EACH_GROUP(call)                                                                                           \
+#define DEFINE_MATMUL(name, wide, call)                                                                                \
+    static void name(const packed_matrix *w, tile_set set, const activations *x, float *out, int64_t stride) {         \
+        FOR_EACH_GROUP(wide, call)                                                                                     \
     }
 
-DEFINE_MATMUL(matmul_f32, group_float(PACK_F32, w, tile, x->value + (int64_t)first * w->columns, n, to, stride))
-DEFINE_MATMUL(matmul_f16, group_float(PACK_F16, w, tile, x->value + (int64_t)first * w->columns, n, to, stride))
-DEFINE_MATMUL(matmul_bf16, group_float(PACK_BF16, w, tile, x->value + (int64_t)first * w->columns, n, to, stride))
+DEFINE_MATMUL(matmul_f32, WIDE_FLOATS,
+              group_float(PACK_F32, w, tiles, x->value + (int64_t)first * w->columns, n, to, stride))
+DEFINE_MATMUL(matmul_f16, WIDE_FLOATS,
+              group_float(PACK_F16, w, tiles, x->value + (int64_t)first * w->columns, n, to, stride))
+DEFINE_MATMUL(matmul_bf16, WIDE_FLOATS,
+              group_float(PACK_BF16, w, tiles, x->value + (int64_t)first * w->columns, n, to, stride))
 /* The number of planes is a constant of the compiler too. */
 #define DEFINE_INTEGER_MATMUL(name, group, kind)                                                                       \
-    DEFINE_MATMUL(name##_8, group(kind, 1, w, tile, x, first, n, to, stride))                                          \
-    DEFINE_MATMUL(name##_16, group(kind, 2, w, tile, x, first, n, to, stride))                                         \
-    static void name(const packed_matrix *w, int32_t tile, const activations *x, float *out, int64_t stride) {         \
-        (x->planes == 1 ? name##_8 : name##_16)(w, tile, x, out, stride);                                              \
+    DEFINE_MATMUL(name##_8, WIDE_INTEGERS, group(kind, 1, w, tiles, x, first, n, to, stride))                          \
+    DEFINE_MATMUL(name##_16, WIDE_INTEGERS, group(kind, 2, w, tiles, x, first, n, to, stride))                         \
+    static void name(const packed_matrix *w, tile_set set, const activations *x, float *out, int64_t stride) {         \
+        (x->planes == 1 ? name##_8 : name##_16)(w, set, x, out, stride);                                               \
     }
 
 DEFINE_INTEGER_MATMUL(matmul_q4, group_nibbles, false)

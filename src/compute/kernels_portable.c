@@ -159,8 +159,11 @@ static inline void matmul_integers(pack_format format, size_t pair_bytes, const 
 }
 
 #define DEFINE_MATMUL(name, ...)                                                                                       \
-    static void name(const packed_matrix *w, int32_t tile, const activations *x, float *out, int64_t stride) {         \
-        __VA_ARGS__;                                                                                                   \
+    static void name(const packed_matrix *w, tile_set set, const activations *x, float *out, int64_t stride) {         \
+        for (int32_t t = 0; t < set.n; t++) {                                                                          \
+            int32_t tile = set.first + t * set.distance;                                                               \
+            __VA_ARGS__;                                                                                               \
+        }                                                                                                              \
     }
 
 DEFINE_MATMUL(matmul_f32, matmul_floats(PACK_F32, w, tile, x, out, stride))

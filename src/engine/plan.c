@@ -7,6 +7,12 @@
 
 const int32_t plan_batches[PLAN_BATCHES] = {1, 2, 4, 8, 16, 32, 64, SERENO_PREFILL_BATCH_MAX};
 
+int plan_batch_index(int32_t n_tokens) {
+    int b = 0;
+    while (plan_batches[b] < n_tokens) b++;
+    return b;
+}
+
 const char *sereno_subgraph_name(sereno_subgraph_kind kind) {
     static const char *const names[] = {"qkv", "attention", "attn_out", "gate_up", "down", "head"};
     return kind >= 0 && kind <= SERENO_SUBGRAPH_HEAD ? names[kind] : "?";
@@ -68,6 +74,9 @@ static double matrix_us(const packed_matrix *m, const kernel_rates *rates, int32
 
 plan_timing plan_estimate(const weights *w, const sereno_model_info *model, const kernel_rates *rates) {
     plan_timing t = {0};
+    for (int b = 0; b < PLAN_BATCHES; b++) {
+        t.streams[b] = 1;
+    }
     for (int kind = 0; kind < PLAN_KINDS; kind++) {
         for (int b = 0; b < PLAN_BATCHES; b++) {
             subgraph s = {.kind = (sereno_subgraph_kind)kind};
@@ -134,16 +143,14 @@ static double times_timed(const weights *w, const subgraph *s, int32_t context) 
 
 /* Expected time of a whole operation, in units of the limit. */
 static double limits_taken(const cutter *c, const plan *p, const subgraph *s) {
-    int b = 0;
-    while (plan_batches[b] < p->batch) b++;
+    int b = plan_batch_index(p->batch);
     double us = c->timing->us[s->kind][b] * times_timed(c->w, s, p->context);
     return us / c->us_max / (s->kind == SERENO_SUBGRAPH_ATTENTION ? fill_attention : fill);
 }
 
 /* Interpolates linearly between the timed batches. */
 static double timed_us(const plan_timing *timing, sereno_subgraph_kind kind, int32_t n_tokens) {
-    int b = 0;
-    while (plan_batches[b] < n_tokens) b++;
+    int b = plan_batch_index(n_tokens);
     double us = timing->us[kind][b];
     if (plan_batches[b] == n_tokens) return us;
     double part = (double)(plan_batches[b] - n_tokens) / (plan_batches[b] - plan_batches[b - 1]);

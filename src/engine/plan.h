@@ -31,9 +31,14 @@ enum { PLAN_KINDS = SERENO_SUBGRAPH_HEAD + 1, PLAN_BATCHES = 8, PLAN_TIMED_CONTE
 /* 1, 2, 4 .. 32; 64 and 128 for prefill. */
 extern const int32_t plan_batches[PLAN_BATCHES];
 
-/* Microseconds that the whole team takes for an operation of one layer; attention over PLAN_TIMED_CONTEXT positions. */
+/* The smallest of them that holds n_tokens (1 .. SERENO_PREFILL_BATCH_MAX). */
+int plan_batch_index(int32_t n_tokens);
+
+/* us: microseconds that the whole team takes for an operation of one layer; attention over PLAN_TIMED_CONTEXT
+ * positions. */
 typedef struct plan_timing {
     float us[PLAN_KINDS][PLAN_BATCHES];
+    int32_t streams[PLAN_BATCHES]; /* tiles that a thread reads side by side: 1 or TILE_STREAMS */
 } plan_timing;
 
 typedef struct plan {

@@ -85,7 +85,9 @@ static void ask_for_share(const lookahead *l, int32_t share, int32_t n_shares) {
  */
 typedef struct split {
     native_engine *e;
+    /* One of the two: for each index, or for a whole run [begin, end). */
     void (*each)(native_engine *e, void *ctx, int32_t index, int32_t member);
+    void (*run)(native_engine *e, void *ctx, int32_t begin, int32_t end);
     void *ctx;
     int32_t begin, end, n_long, n_runs;
     lookahead next;
@@ -103,26 +105,23 @@ static int32_t run_begin(const split *s, int32_t index) {
 static void claim_run(void *ctx, int32_t index, int32_t member) {
     split *s = ctx;
     if (s->next.n > 0) ask_for_share(&s->next, index, s->n_runs);
-    for (int32_t i = run_begin(s, index), end = run_begin(s, index + 1); i < end; i++) {
+    int32_t begin = run_begin(s, index), end = run_begin(s, index + 1);
+    if (s->run) {
+        s->run(s->e, s->ctx, begin, end);
+        return;
+    }
+    for (int32_t i = begin; i < end; i++) {
         s->each(s->e, s->ctx, i, member);
     }
 }
 
 /* For units that take long, or differ in time. */
-static void for_each_unit(native_engine *e, int32_t begin, int32_t end,
-                          void (*each)(native_engine *e, void *ctx, int32_t index, int32_t member), void *ctx,
-                          lookahead next) {
-    int32_t n = end - begin, n_threads = team_size(e->team);
+static void split_units(split *s) {
+    int32_t n = s->end - s->begin, n_threads = team_size(s->e->team);
     bool few = n < n_threads * (LONG_RUN + SHORT_RUNS);
-    split s = {.e = e,
-               .each = each,
-               .ctx = ctx,
-               .begin = begin,
-               .end = end,
-               .n_long = few ? 0 : n_threads,
-               .n_runs = few ? n : n_threads * (1 + SHORT_RUNS),
-               .next = next};
-    team_run(e->team, claim_run, &s, s.n_runs);
+    s->n_long = few ? 0 : n_threads;
+    s->n_runs = few ? n : n_threads * (1 + SHORT_RUNS);
+    team_run(s->e->team, claim_run, s, s->n_runs);
 }
 
 /* A token takes about a microsecond, which may be less than a claim. So each member's share is one run. */
@@ -137,23 +136,40 @@ static void for_each_token(native_engine *e, int32_t n,
 typedef struct product {
     const packed_matrix *matrix[3];
     float *out[3];
-    bool adds_to_x; /* the rows computed are added to the residual stream */
+    bool adds_to_x;    /* the rows computed are added to the residual stream */
+    int32_t n_streams; /* tiles that a thread reads side by side; 1 or TILE_STREAMS */
 } product;
 
-static void product_tile(native_engine *e, void *ctx, int32_t tile, int32_t member) {
-    (void)member;
-    const product *p = ctx;
-    int i = 0;
-    for (; tile >= p->matrix[i]->n_tiles; i++) {
-        tile -= p->matrix[i]->n_tiles;
-    }
+static void product_set(native_engine *e, const product *p, int i, tile_set set) {
     const packed_matrix *m = p->matrix[i];
-    e->kernels->matmul[m->format](m, tile, &e->scratch.act, p->out[i], m->rows);
-    if (!p->adds_to_x) return;
-    int32_t first = tile * PACK_TILE_ROWS;
-    int32_t n_rows = pack_tile_rows(m, tile);
-    for (int64_t t = 0; t < e->scratch.act.n_tokens; t++) {
-        op_add(e->scratch.x + t * m->rows + first, p->out[i] + t * m->rows + first, n_rows);
+    e->kernels->matmul[m->format](m, set, &e->scratch.act, p->out[i], m->rows);
+    for (int32_t k = 0; p->adds_to_x && k < set.n; k++) {
+        int32_t tile = set.first + k * set.distance, first = tile * PACK_TILE_ROWS, n_rows = pack_tile_rows(m, tile);
+        for (int64_t t = 0; t < e->scratch.act.n_tokens; t++) {
+            op_add(e->scratch.x + t * m->rows + first, p->out[i] + t * m->rows + first, n_rows);
+        }
+    }
+}
+
+/* Tiles [begin, end) of one matrix. Streams are as far apart as they can be, so that each has pages of its own. */
+static void product_tiles(native_engine *e, const product *p, int i, int32_t begin, int32_t end) {
+    int32_t distance = (end - begin) / p->n_streams, wide = p->n_streams > 1 ? distance : 0;
+    for (int32_t k = 0; k < wide; k++) {
+        product_set(e, p, i, (tile_set){begin + k, p->n_streams, distance});
+    }
+    for (int32_t tile = begin + wide * p->n_streams; tile < end; tile++) {
+        product_set(e, p, i, (tile_set){tile, 1, 0});
+    }
+}
+
+static void product_run(native_engine *e, void *ctx, int32_t begin, int32_t end) {
+    const product *p = ctx;
+    int32_t base = 0; /* the tile at which a matrix begins */
+    for (int i = 0; begin < end; base += p->matrix[i++]->n_tiles) {
+        int32_t matrix_end = base + p->matrix[i]->n_tiles, until = end < matrix_end ? end : matrix_end;
+        if (begin >= until) continue;
+        product_tiles(e, p, i, begin - base, until - base);
+        begin = until;
     }
 }
 
@@ -179,10 +195,12 @@ static lookahead weights_ahead(const native_engine *e, int32_t layer) {
                        .n = e->options.prefetch.next_bytes > 0 ? 1 : 0};
 }
 
-static void run_product(native_engine *e, const subgraph *s, product *p) {
+static void run_product(native_engine *e, const subgraph *s, int32_t batch, product *p) {
     plan_matrices(&e->weights, s, p->matrix);
-    for_each_unit(e, s->begin, s->end, product_tile, p,
-                  s->kind == SERENO_SUBGRAPH_QKV && s->last ? kv_ahead(e, s->layer) : (lookahead){0});
+    p->n_streams = e->timing.streams[plan_batch_index(batch)];
+    split tiles = {.e = e, .run = product_run, .ctx = p, .begin = s->begin, .end = s->end};
+    if (s->kind == SERENO_SUBGRAPH_QKV && s->last) tiles.next = kv_ahead(e, s->layer);
+    split_units(&tiles);
 }
 
 /* Makes the inputs of a product, token by token, before its first slice. */
@@ -305,36 +323,38 @@ void native_run_subgraph(native_engine *e, const subgraph *s, int32_t batch) {
         p.out[0] = m->q;
         p.out[1] = m->k;
         p.out[2] = m->v;
-        run_product(e, s, &p);
+        run_product(e, s, batch, &p);
         if (s->last) for_each_token(e, e->n_inputs, store_token, (void *)&s->layer);
         break;
     case SERENO_SUBGRAPH_ATTENTION: {
         attention a = {s->layer, s->block, plan_blocks(&e->model->info, batch, s->block)};
-        for_each_unit(e, s->begin, s->end, attend_unit, &a, s->last ? weights_ahead(e, s->layer) : (lookahead){0});
+        split units = {.e = e, .each = attend_unit, .ctx = &a, .begin = s->begin, .end = s->end};
+        if (s->last) units.next = weights_ahead(e, s->layer);
+        split_units(&units);
         break;
     }
     case SERENO_SUBGRAPH_ATTN_OUT:
         if (s->first) prepare(e, s, NULL, m->attended, e->n_inputs);
         p.out[0] = m->delta;
         p.adds_to_x = true;
-        run_product(e, s, &p);
+        run_product(e, s, batch, &p);
         break;
     case SERENO_SUBGRAPH_GATE_UP:
         if (s->first) prepare(e, s, layer->ffn_norm, m->normed, e->n_inputs);
         p.out[0] = m->gate;
         p.out[1] = m->up;
-        run_product(e, s, &p);
+        run_product(e, s, batch, &p);
         break;
     case SERENO_SUBGRAPH_DOWN:
         if (s->first) prepare(e, s, NULL, m->gate, e->n_inputs);
         p.out[0] = m->delta;
         p.adds_to_x = true;
-        run_product(e, s, &p);
+        run_product(e, s, batch, &p);
         break;
     case SERENO_SUBGRAPH_HEAD:
         if (s->first) prepare(e, s, e->weights.output_norm, m->normed, e->n_logits);
         p.out[0] = (float *)(void *)e->logits.data;
-        run_product(e, s, &p);
+        run_product(e, s, batch, &p);
         break;
     }
 }

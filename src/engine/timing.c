@@ -11,8 +11,9 @@
 #include "number.h"
 
 enum {
-    TIMING_VERSION = 5,        /* of what is measured and how */
-    MEASURED_BATCHES = 5,      /* 1 to 16; larger ones are extrapolated in proportion */
+    TIMING_VERSION = 6,   /* of what is measured and how */
+    MEASURED_BATCHES = 5, /* 1 to 16; larger ones are extrapolated in proportion */
+    STREAMED_BATCHES = 3, /* 1, 2 and 4: also with TILE_STREAMS; larger ones take longer to multiply than to read */
     STREAMED_BYTES = 96 << 20, /* so many layers that caches do not keep them from one batch to the next */
     ROUNDS = 3,
     BOUND_MS = 4000,        /* of wall time; on a slower machine the batches measured so far suffice */
@@ -114,7 +115,8 @@ static bool run_round(watch *w, int32_t batch, int32_t n_layers, samples *s) {
     return run_timed(w, SERENO_SUBGRAPH_HEAD, 0, batch, &s->us[SERENO_SUBGRAPH_HEAD][0]);
 }
 
-static bool measure_batch(watch *w, int b, int32_t context, plan_timing *out) {
+/* Times of a batch with the streams that the engine has for it now. */
+static bool time_batch(watch *w, int b, int32_t context, plan_timing *out) {
     samples s;
     native_engine *e = w->e;
     int32_t n_layers = layers_to_run(e);
@@ -133,6 +135,34 @@ static bool measure_batch(watch *w, int b, int32_t context, plan_timing *out) {
         out->us[kind][b] = s.us[kind][n * 3 / 4];
     }
     out->us[SERENO_SUBGRAPH_ATTENTION][b] *= (float)PLAN_TIMED_CONTEXT / (float)context;
+    out->streams[b] = e->timing.streams[b];
+    return true;
+}
+
+/* Of a layer's products. */
+static double products_us(const plan_timing *t, int b) {
+    double us = 0;
+    for (int kind = 0; kind < SERENO_SUBGRAPH_HEAD; kind++) {
+        if (kind != SERENO_SUBGRAPH_ATTENTION) us += (double)t->us[kind][b];
+    }
+    return us;
+}
+
+/* One stream, or for small batches the number that is faster. False: not even one could be timed. */
+static bool measure_batch(watch *w, int b, int32_t context, plan_timing *out) {
+    int32_t *streams = &w->e->timing.streams[b];
+    plan_timing several;
+    *streams = 1;
+    if (!time_batch(w, b, context, out)) return false;
+    if (b >= STREAMED_BATCHES) return true;
+    *streams = TILE_STREAMS;
+    bool timed = time_batch(w, b, context, &several);
+    *streams = 1;
+    if (!timed || products_us(&several, b) >= products_us(out, b)) return !w->cancelled && !w->disturbed;
+    for (int kind = 0; kind < PLAN_KINDS; kind++) {
+        out->us[kind][b] = several.us[kind][b];
+    }
+    out->streams[b] = TILE_STREAMS;
     return true;
 }
 
@@ -153,6 +183,7 @@ static bool measure(watch *w, plan_timing *out) {
         for (int kind = 0; kind < PLAN_KINDS; kind++) {
             out->us[kind][b] = out->us[kind][b - 1] * (float)plan_batches[b] / (float)plan_batches[b - 1];
         }
+        out->streams[b] = 1;
     }
     return true;
 }
@@ -193,6 +224,12 @@ static bool load(const char *path, const char *key, plan_timing *out) {
         if (ok) *us = (float)number_parse(word, &end);
         ok = ok && end != word && !*end && isfinite(*us) && *us > 0;
     }
+    for (int b = 0; ok && b < PLAN_BATCHES; b++) {
+        char word[32], several[32];
+        snprintf(several, sizeof several, "%d", TILE_STREAMS);
+        ok = fscanf(file, "%31s", word) == 1 && (strcmp(word, "1") == 0 || strcmp(word, several) == 0);
+        out->streams[b] = ok && strcmp(word, several) == 0 ? TILE_STREAMS : 1;
+    }
     fclose(file);
     return ok;
 }
@@ -208,23 +245,27 @@ static void save(const char *path, const char *key, const plan_timing *t) {
         const char *end = i % PLAN_BATCHES == PLAN_BATCHES - 1 ? "\n" : " ";
         ok &= number_print(file, "%.4f%s", (double)t->us[i / PLAN_BATCHES][i % PLAN_BATCHES], end) > 0;
     }
+    for (int b = 0; b < PLAN_BATCHES; b++) {
+        ok &= fprintf(file, "%d%s", t->streams[b], b == PLAN_BATCHES - 1 ? "\n" : " ") > 0;
+    }
     ok &= fclose(file) == 0;
     if (!ok || rename(temporary, path) != 0) remove(temporary);
 }
 
 int timing_obtain(native_engine *e, plan_timing *out, sereno_error *err) {
     char key[KEY_SIZE], path[PATH_SIZE];
-    plan_timing measured;
+    plan_timing kept, measured;
     describe(e, key);
     int length =
         snprintf(path, sizeof path, "%s/timing-%016" PRIx64, e->options.timing_folder, hash_bytes(key, strlen(key)));
     bool named = length > 0 && (size_t)length < sizeof path;
-    if (named && load(path, key, out)) {
+    if (named && load(path, key, &kept)) {
+        *out = kept;
         e->info.timing = SERENO_TIMING_KEPT;
         return SERENO_OK;
     }
-    watch w =
-        begin_watch(e, (uint64_t)MEASURED_BATCHES * ROUNDS * (uint64_t)(layers_to_run(e) * SERENO_SUBGRAPH_HEAD + 1));
+    watch w = begin_watch(e, (uint64_t)(MEASURED_BATCHES + STREAMED_BATCHES) * ROUNDS *
+                                 (uint64_t)(layers_to_run(e) * SERENO_SUBGRAPH_HEAD + 1));
     bool ok = measure(&w, &measured);
     e->info.timing = ok ? SERENO_TIMING_MEASURED : SERENO_TIMING_SHIPPED;
     if (ok) *out = measured;

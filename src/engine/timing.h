@@ -1,6 +1,7 @@
 /*
- * The timing of a model's operations on this machine, by which plans are cut. Measuring runs a few layers at batches 1
- * to 16, three rounds each (about a second in all). A file keeps the result for the next start.
+ * The timing of a model's operations on this machine, by which plans are cut and which says how many tiles a thread
+ * reads side by side. Measuring runs a few layers at batches 1 to 16, three rounds each, and the small batches once
+ * more with TILE_STREAMS tiles (about a second in all). A file keeps the result for the next start.
  *
  * Guarantee: measuring ends within 4 seconds of wall time and one operation. It ends at once if threads have to wait
  * for their cores (by schedstat), because the times would include those waits. Then plans are cut by the rates that

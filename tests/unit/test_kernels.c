@@ -10,7 +10,7 @@
 #include "support.h"
 #include "tensor_rows.h"
 
-enum { ROWS = 37, TOKENS = 19 };
+enum { ROWS = 149, TOKENS = 19 }; /* nine tiles and a part of one */
 
 /* An odd number of blocks where the type allows it, so that the last pair is not full. */
 static int32_t columns_of(tensor_type type) {
@@ -122,17 +122,25 @@ static void test_rows(void **state) {
     }
 }
 
-/* Products of n tokens from `first` on, as a pass of these alone would have them. */
-static void multiply(const fixture *f, int32_t first, int32_t n, float *out) {
+/* Products of n tokens from `first` on, as a pass of these alone would have them, by sets of n_set tiles. */
+static void multiply_sets(const fixture *f, int32_t first, int32_t n, int32_t n_set, float *out) {
     activations x = f->x;
     x.value += (int64_t)first * x.columns;
     x.n_tokens = n;
     for (int32_t t = 0; t < n; t++) {
         f->isa->quantise(&x, t);
     }
-    for (int32_t tile = 0; tile < f->m.n_tiles; tile++) {
-        f->isa->matmul[f->m.format](&f->m, tile, &x, out, ROWS);
+    int32_t distance = f->m.n_tiles / n_set;
+    for (int32_t k = 0; k < distance; k++) {
+        f->isa->matmul[f->m.format](&f->m, (tile_set){k, n_set, distance}, &x, out, ROWS);
     }
+    for (int32_t tile = distance * n_set; tile < f->m.n_tiles; tile++) {
+        f->isa->matmul[f->m.format](&f->m, (tile_set){tile, 1, 0}, &x, out, ROWS);
+    }
+}
+
+static void multiply(const fixture *f, int32_t first, int32_t n, float *out) {
+    multiply_sets(f, first, n, 1, out);
 }
 
 /*
@@ -181,11 +189,21 @@ static void check_products(rng *r, const kernels *isa, tensor_type type, int32_t
     multiply(&f, 0, TOKENS, together);
     assert_true(together[TOKENS * ROWS] == 12345);
     check_product(&f, together, tensor_type_find(type)->name);
-    for (int32_t batch = 1; batch < TOKENS; batch++) { /* the same bits in groups of any size */
+    for (int32_t batch = 1; batch < TOKENS;
+         batch++) { /* the same bits in groups of any size, and by any set of tiles */
+        int32_t n_set = 1 + (int32_t)rng_below(r, TILE_STREAMS);
         for (int32_t t = 0; t < TOKENS; t += batch) {
-            multiply(&f, t, t + batch < TOKENS ? batch : TOKENS - t, apart + t * ROWS);
+            multiply_sets(&f, t, t + batch < TOKENS ? batch : TOKENS - t, n_set, apart + t * ROWS);
         }
         assert_memory_equal(together, apart, sizeof apart);
+        memset(apart, 0, sizeof apart);
+    }
+    for (int32_t n_set = 2; n_set <= TILE_STREAMS; n_set++) {
+        for (int32_t batch = 1; batch <= 8; batch++) {
+            multiply_sets(&f, 0, batch, n_set, apart);
+            assert_memory_equal(together, apart, (size_t)batch * ROWS * sizeof *apart);
+            memset(apart, 0, sizeof apart);
+        }
     }
     close_fixture(&f);
 }
