@@ -44,7 +44,7 @@ struct sereno_governor {
     double prefilled;         /* tokens of the present prefill pass, credited at its boundaries so far */
     bool was_burst;           /* a burst was on at the last event */
     uint64_t slept_before_ns; /* slept_ns of the last subgraph event */
-    sleep_kind sleep;         /* kind of the last sleep that was ordered */
+    sleep_kind sleep;         /* what a sleep of the last decision counts as */
     uint64_t reacted_ns;      /* onset of the last burst that had a reaction */
     sereno_mode mode;
     sereno_governor_stats stats;
@@ -228,8 +228,8 @@ static void note_event(sereno_governor *g, const sereno_event *e) {
     }
 }
 
-/* Answers lasting contention, once per 5 ms of the score's time. That time leaves out holds: they come after a high
- * score, and would prolong it. */
+/* Answers lasting contention, once per 5 ms of the score's time, to which a sample adds 2 ms at most. Otherwise a
+ * hold, which comes after a high score, would prolong it. */
 static void control(sereno_governor *g) {
     double dt_ns = g->score.seen_ns - g->ticked_ns;
     if (dt_ns < TICK_NS) return;

@@ -9,13 +9,13 @@ static const double least_slope = 0.2;
 /* Nothing contends while the probe's level is below quiet_probe; without a probe, the slowdown's below quiet_slowdown.
  */
 static const double quiet_probe = 0.2, quiet_slowdown = 0.25;
-/* If the machine is faster by more than clearly_faster (of the logarithm), drift_s is multiplied by faster_share. Below
- * that noise would lower the baseline. */
+/* If the machine is faster by more than clearly_faster (of the logarithm), drift_s is multiplied by faster_share.
+ * Without that threshold noise would lower the baseline. */
 static const double faster_share = 0.2, clearly_faster = 0.05;
 /* Lag begins when the mean of what the slowdown says beyond the probe is above `apart` (of the logarithm), and ends
  * when it is below `together`. */
 static const double apart = 0.1, together = 0.02, lately_ns = 20e6, lag_ns = 15e6;
-/* For the lag a sample of the probe counts while it is no older than that, and if it weighs so much. */
+/* The lag uses a sample of the probe only if it weighs told_weight or more, and for told_for_ns. */
 static const uint64_t told_for_ns = 5000000;
 static const double told_weight = 3;
 /* The limit is the same below 0 as above, or noise alone would count as contention. */
