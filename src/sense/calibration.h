@@ -33,7 +33,7 @@ void calibration_identify(const sereno_engine *target, const sereno_engine *draf
 /* An empty calibration with room for n rows. SERENO_ERR_NO_MEMORY. On failure *out is NULL. */
 int calibration_open(int32_t n, sereno_calibration **out, sereno_error *err);
 
-/* write: false if the file is full. parse: takes any bytes. SERENO_ERR_FORMAT says what is wrong; SERENO_ERR_NO_MEMORY.
+/* write: false if writing failed. parse: takes any bytes. SERENO_ERR_FORMAT says what is wrong; SERENO_ERR_NO_MEMORY.
  * On failure *out is NULL. */
 bool calibration_write(const sereno_calibration *c, FILE *to);
 int calibration_parse(const char *text, size_t size, sereno_calibration **out, sereno_error *err);
@@ -42,7 +42,7 @@ int calibration_parse(const char *text, size_t size, sereno_calibration **out, s
 int32_t calibration_batch(int32_t n_tokens);
 
 /* Microseconds of a subgraph; 0: not known. *same: they are of this very plan. Else they are the mean over the
- * subgraphs of its kind in plans for other contexts, which is the best guess. */
+ * subgraphs of its kind at this plan and batch, whatever the context: the best guess. */
 float calibration_us(const sereno_calibration *c, const sereno_baseline *of, bool *same);
 
 /* Slope of a kind of subgraph at a batch; -1: not measured. 0 was measured: this kind does not feel contention. */
