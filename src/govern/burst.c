@@ -1,7 +1,7 @@
 #include "burst.h"
 
 /* A foreground without a hint for told_for_ns no longer gives hints, and no frame is longer. A frame that is later than
- * overdue_ns has ended: its end was not told. */
+ * overdue_ns has ended: the foreground did not report its end. */
 static const uint64_t told_for_ns = 1000000000, overdue_ns = SERENO_FRAME_OVERDUE_NS;
 
 void burst_init(burst *b, const sereno_governor_params *p) {

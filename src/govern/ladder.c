@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-/* By how much the output must be below a rung's threshold to leave it; at most half of what lies between two rungs. */
+/* How far the output must fall below a rung's threshold to leave it; at most half the distance of two thresholds. */
 static const double width = 0.08;
 
 static int32_t batch_of(int32_t rung) {

@@ -17,7 +17,7 @@ enum {
     PLANS = SERENO_PLAN_PREFILL + 1,
     SIZES = 8,               /* batches of plans: 1, 2, 4 .. 128 */
     TIMED_CONTEXT = 128,     /* context at which pass times are compared */
-    FAULTS_READ_NS = 500000, /* page faults are counted at least this often, in 0.1 % of the time */
+    FAULTS_READ_NS = 500000, /* page faults are counted at least this often, which costs 0.1 % of the time */
     DELAY_NS = 50000,        /* run delay per thread that spoils a sample */
     /* Above these ratios a core was lost: no memory is so slow. */
     SLOWDOWN_DESCHEDULED = 8,
