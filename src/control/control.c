@@ -8,8 +8,8 @@ static void decide(sereno_control *c, const sereno_event *event, const sereno_bo
     if (c->on_decision) c->on_decision(c->ctx, event, boundary, out);
 }
 
-/* What the foreground says has changed: first that its last frame ended, then that another began, which can both have
- * happened since the last look. */
+/* Makes events of a changed frame hint. Since the last look a frame may have ended and another begun; the end goes
+ * first. */
 static void look_at_hint(sereno_control *c, uint64_t now_ns, sereno_decision *out) {
     sereno_frame_state frame = sereno_frame_read(c->hint, now_ns);
     bool is_another = frame.in_frame && frame.begin_ns != c->frame_begin_ns;

@@ -2,10 +2,10 @@
  * What the foreground is short of: memory, cores, or nothing.
  *
  * Invariant: it is never "cores" while the score says memory. High run delay with a flat score means that the
- * foreground wants the CPU: larger batches, which compute more, would make that worse. Half a second without news of
- * run delay, and nobody waits.
+ * foreground wants the CPU. Larger batches compute more, and would make that worse. After half a second without a new
+ * run delay the classifier assumes that no thread waits.
  *
- * Source: docs/ARCHITECTURE.md, "Sensing"; the paper's reviewers on compute-bound games.
+ * Source: src/sense/README.md, "Signals" (run delay); the paper's reviewers on compute-bound games.
  */
 #ifndef GOVERN_BOTTLENECK_H
 #define GOVERN_BOTTLENECK_H
@@ -18,8 +18,8 @@ typedef enum bottleneck { BOTTLENECK_NONE, BOTTLENECK_MEMORY, BOTTLENECK_CPU } b
 
 typedef struct bottleneck_classifier {
     hysteresis waits;   /* run delay is high */
-    uint64_t said_ns;   /* when run delay last came */
-    double least_score; /* from which on it is memory */
+    uint64_t said_ns;   /* when a run delay last came */
+    double least_score; /* a score above it means memory */
 } bottleneck_classifier;
 
 static inline void bottleneck_init(bottleneck_classifier *c, double cpu_delay, double least_score) {
@@ -29,7 +29,7 @@ static inline void bottleneck_init(bottleneck_classifier *c, double cpu_delay, d
 
 #define BOTTLENECK_LOST_NS UINT64_C(500000000)
 
-/* run_delay: 0 .. 1; anything else, NaN too: nothing new. now_ns must not go back. */
+/* run_delay: 0 .. 1; anything else, and NaN, means that none came. now_ns must not go back. */
 static inline bottleneck bottleneck_step(bottleneck_classifier *c, uint64_t now_ns, double run_delay, double score) {
     if (run_delay >= 0 && run_delay <= 1) {
         c->said_ns = now_ns;

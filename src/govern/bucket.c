@@ -1,9 +1,9 @@
 #include "bucket.h"
 
-/* Of the capacity: below `low` it is low; a debt is paid at `paid`; at the beginning there is `start`. */
+/* Levels as shares of the capacity: below `low` the state is LOW; OWED ends at `paid`; the bucket opens at `start`. */
 static const double low = 0.5, paid = 0.3, start = 0.6;
 
-/* What could not be kept, since others had the cores, is not owed for ever. */
+/* Most debt, in seconds of the rate: if others had the cores, the bucket does not owe all that time. */
 static const double debt_s = 2;
 
 static double capacity(const bucket *b) {

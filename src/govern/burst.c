@@ -1,7 +1,7 @@
 #include "burst.h"
 
-/* A foreground that has told of no frame for so long no longer tells, nor is a frame so long; a frame that is so late
- * has been forgotten. */
+/* A foreground without a hint for told_for_ns no longer gives hints, and no frame is longer. A frame that is later than
+ * overdue_ns has ended: the foreground did not report its end. */
 static const uint64_t told_for_ns = 1000000000, overdue_ns = SERENO_FRAME_OVERDUE_NS;
 
 void burst_init(burst *b, const sereno_governor_params *p) {
@@ -49,14 +49,14 @@ void burst_tick(burst *b, uint64_t now_ns, bool blind) {
     set(b, now_ns, b->is_told ? b->in_frame : b->sensed.on);
 }
 
-/* Whether the burst has come to where it holds up everything. */
+/* Whether the burst now holds everything. */
 static bool is_critical(const burst *b, uint64_t now_ns) {
     if (!b->on || b->max_ns <= 0) return false;
     if (b->is_told) return (double)b->frame_deadline_ns - (double)now_ns <= b->guard_ns;
     return (double)(now_ns - b->since_ns) >= b->after_ns;
 }
 
-/* Reckons the time since it was last asked to what was decided then. */
+/* Counts the time since the last call as held or rested, as was decided then. */
 static void pass_time(burst *b, uint64_t now_ns) {
     uint64_t dt_ns = now_ns - b->asked_ns;
     b->asked_ns = now_ns;

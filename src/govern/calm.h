@@ -1,11 +1,11 @@
 /*
- * Whether nothing contends any more: while it is calm, what is remembered of contention (the ladder's batch) does not
- * count, so that full speed is back within 20 ms of its end. Asked only while something is remembered.
+ * Whether contention has ended. While it is calm, the governor ignores the ladder's batch, so that full speed is back
+ * within 20 ms after contention ends. The governor asks only while the ladder's batch is above 1.
  *
- * Invariant: it becomes calm after 8 ms without a recent score of `low` or more, stays so for a second at least, and
- * then until the slow score is not low; so by itself it changes twice a second at most. Beside frames of 60 Hz and more
- * that are busy for more than some 4 ms it never becomes calm. The 20 ms are where samples are dense: subgraphs of up
- * to 2 ms, and at large batches, which hardly sense, a probe.
+ * Invariant: it becomes calm after 8 ms in which the recent score stayed below `low`. It stays calm for at least a
+ * second, and then until the slow score reaches `low`. So it changes at most twice a second. Beside frames of 60 Hz or
+ * more that are busy for more than some 4 ms it never becomes calm. The 20 ms need dense samples: subgraphs of up to
+ * 2 ms, and at large batches, which hardly sense, a probe.
  */
 #ifndef GOVERN_CALM_H
 #define GOVERN_CALM_H
@@ -20,16 +20,16 @@
 typedef struct calm {
     double low;
     bool on;
-    uint64_t since_ns; /* it is calm; where it is not, the last recent score that was not low */
+    uint64_t since_ns; /* when it became calm; if not calm, when the recent score was last at `low` or above */
 } calm;
 
-/* Something is remembered from this time on. */
+/* Not calm from this time on. */
 static inline void calm_begin(calm *c, uint64_t now_ns) {
     c->on = false;
     c->since_ns = now_ns;
 }
 
-/* Returns whether it is calm at this time. */
+/* Returns whether it is calm now. */
 static inline bool calm_step(calm *c, uint64_t now_ns, double recent, double slow) {
     uint64_t for_ns = now_ns - c->since_ns;
     bool change = c->on ? for_ns >= CALM_LEAST_NS && slow >= c->low : recent < c->low && for_ns >= CALM_AFTER_NS;

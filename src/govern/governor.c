@@ -1,4 +1,4 @@
-/* The governor's step: what an event means to each of the parts, and what they together decide. */
+/* The governor's step: passes an event on to the parts, then makes one decision of what they say. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #include "score.h"
 
 enum { TICK_NS = 5000000, TICK_MAX_NS = 50000000, BLIND_NS = 50000000, HOLD_POLL_US = 200, SCORE_UNITS = 1000 };
-/* No step takes longer, whatever the clock says: enough for all to be forgotten, too little for sums to overflow. */
+/* A longer time between two events counts as this: every mean has decayed by then, and no sum can overflow. */
 static const uint64_t step_max_ns = UINT64_C(60000000000);
 
 /* What `force` forces. */
@@ -33,19 +33,19 @@ struct sereno_governor {
     bottleneck_classifier classifier;
     bottleneck bottleneck;
     bucket bucket;
-    double owed_ns;     /* sleep that running has earned */
-    int32_t batch_min;  /* of the last decision */
-    uint64_t told_ns;   /* time of the last event, by whose clock it is */
+    double owed_ns;     /* sleep that is due for time that was run */
+    int32_t batch_min;  /* of the last decision; 0: none */
+    uint64_t told_ns;   /* time of the last event, by the caller's clock */
     uint64_t now_ns;    /* the governor's own time: 1 at the first event; it never goes back */
-    double ticked_ns;   /* of the score's time */
+    double ticked_ns;   /* score.seen_ns at the last tick of control */
     int32_t n_requests; /* begun and not ended */
     bool paused;
-    bool may_abandon;         /* drafts; of the request that began last */
-    double prefilled;         /* of a prefill pass under way, credited at its boundaries */
-    bool was_burst;           /* at the last event */
-    uint64_t slept_before_ns; /* of the sleeps at the present boundary */
-    sleep_kind sleep;         /* under way */
-    uint64_t reacted_ns;      /* onset of the last burst that was reacted to */
+    bool may_abandon;         /* the request that began last lets drafts be abandoned */
+    double prefilled;         /* tokens of the present prefill pass, credited at its boundaries so far */
+    bool was_burst;           /* a burst was on at the last event */
+    uint64_t slept_before_ns; /* slept_ns of the last subgraph event */
+    sleep_kind sleep;         /* what a sleep of the last decision counts as */
+    uint64_t reacted_ns;      /* onset of the last burst that had a reaction */
     sereno_mode mode;
     sereno_governor_stats stats;
     histogram scores, reactions;
@@ -102,14 +102,14 @@ void sereno_governor_close(sereno_governor **governor) {
 
 /* ---- What has happened ---- */
 
-/* What led to present measures is long ago. */
+/* Forgets what control has learned: it is long ago. */
 static void forget(sereno_governor *g) {
     g->pi.integral = g->pi.output = 0;
     ladder_reset(&g->ladder);
     g->owed_ns = 0;
 }
 
-/* A clock that goes back once is behind for good: its time counts from there on. */
+/* If the caller's clock goes back, no time has passed, and time counts from the new value on. */
 static void pass_time(sereno_governor *g, uint64_t told_ns) {
     bool is_first = g->now_ns == 0;
     uint64_t dt_ns = is_first ? 1 : told_ns > g->told_ns ? told_ns - g->told_ns : 0;
@@ -125,7 +125,7 @@ static void pass_time(sereno_governor *g, uint64_t told_ns) {
     }
 }
 
-/* A time of the events' clock by the governor's. */
+/* Converts a time of the caller's clock to the governor's. */
 static uint64_t own_time(const sereno_governor *g, uint64_t told_ns) {
     uint64_t ahead_ns = told_ns > g->told_ns ? told_ns - g->told_ns : 0;
     return g->now_ns + (ahead_ns < step_max_ns ? ahead_ns : step_max_ns);
@@ -143,7 +143,7 @@ static void note_sleep(sereno_governor *g, const sereno_subgraph_event *e) {
     }
 }
 
-/* No sample has come for so long that what was sensed no longer counts. */
+/* There was no sample for so long that a sensed burst no longer counts. */
 static bool is_blind(const sereno_governor *g) {
     return g->now_ns - g->score.sample_ns > BLIND_NS;
 }
@@ -180,7 +180,7 @@ static int32_t batch_index(int32_t batch) {
     return i;
 }
 
-/* A prefill pass may take longer than credit lasts: its tokens count as it goes on. */
+/* A prefill pass may take longer than credit lasts, so its tokens are credited at each boundary. */
 static void credit_prefill(sereno_governor *g, const sereno_subgraph_event *e) {
     double share = e->pass_share > 0 && e->pass_share <= 1 ? (double)e->pass_share : 0;
     double tokens = e->batch > 0 && e->batch <= SERENO_PREFILL_BATCH_MAX ? e->batch * share : 0;
@@ -192,8 +192,8 @@ static double count_tokens(const sereno_event *e) {
     return e->tokens > 0 && e->tokens < (1 << 24) ? e->tokens : 0;
 }
 
-/* What cannot be taken must not be counted on: a draft that is not abandoned leaves the burst to a hold, and a batch
- * that cannot grow is no step on the ladder. */
+/* The governor does not count on what the caller forbids: if drafts may not be abandoned, a hold answers the burst; if
+ * the batch is fixed, the ladder has one rung. */
 static void note_allowed(sereno_governor *g, const sereno_bounds *allowed) {
     bool is_said = allowed->batch_max > 0, batch_is_fixed = is_said && allowed->batch_min == allowed->batch_max;
     int32_t batch_max = batch_is_fixed ? 1 : (int32_t)g->params.batch_max;
@@ -228,8 +228,8 @@ static void note_event(sereno_governor *g, const sereno_event *e) {
     }
 }
 
-/* Control of what lasts, every 5 ms in which the score saw something: a hold, which comes after a high score, must not
- * make it last. */
+/* Answers lasting contention, once per 5 ms of the score's time, to which a sample adds 2 ms at most. Otherwise a
+ * hold, which comes after a high score, would prolong it. */
 static void control(sereno_governor *g) {
     double dt_ns = g->score.seen_ns - g->ticked_ns;
     if (dt_ns < TICK_NS) return;
@@ -248,7 +248,7 @@ static bool is_governing(const sereno_governor *g) {
     return g->bucket.state != BUCKET_OWED;
 }
 
-/* What is in force now, from strongest to weakest. */
+/* What is in force now. */
 typedef struct measures {
     bool preempt, hold;
     int32_t batch_min;
@@ -256,10 +256,10 @@ typedef struct measures {
     sereno_mode mode;
 } measures;
 
-/* Whether this is a boundary at which everything can be held; where a draft is abandoned there is nothing to hold. In
- * between two boundaries a hold goes on as it was. */
+/* Whether to hold at this event. A boundary where a draft is abandoned does not hold. Between two boundaries a hold
+ * stays as it was. */
 static bool holds(sereno_governor *g, const sereno_event *e, bool preempt, bool always) {
-    /* While nothing runs only the probe tells when a burst ends. */
+    /* While nothing runs, only the probe can see that a burst ends. */
     if (!always && !g->burst.is_told && !g->score.has_probe) {
         burst_release(&g->burst, g->now_ns);
         return false;
@@ -292,7 +292,7 @@ static measures governed(sereno_governor *g, const sereno_event *e) {
     }
     if (!g->calm.on) m.batch_min = ladder_batch(&g->ladder);
     if (m.batch_min > 1 && m.mode != SERENO_MODE_PREEMPT) m.mode = SERENO_MODE_BATCH;
-    /* Only beside what is there now: PI output and the slow score are slow to come down. */
+    /* Sleep only if something contends now: PI output and the slow score fall slowly. */
     bool contended = burst || g->score.lasting > fmax(p->target, x->burst_off);
     bool sleeps = contended && g->pi.output > x->sleep_from && p->sleep_ratio > 0;
     if (sleeps) {
@@ -321,7 +321,7 @@ static measures choose(sereno_governor *g, const sereno_event *e) {
     return m;
 }
 
-/* The time from a burst's first sample to the first verdict that answers it. */
+/* Records the time from a burst's first sample to the first verdict that answers it. */
 static void note_reaction(sereno_governor *g) {
     if (!g->burst.on || g->burst.onset_ns == g->reacted_ns) return;
     g->reacted_ns = g->burst.onset_ns;

@@ -1,8 +1,8 @@
 /*
- * Hysteresis with counts: on after `up` values in a row above `high`, off after `down` in a row below `low`.
+ * Hysteresis with counts: on after `up` values in a row above `high`, off after `down` values in a row below `low`.
  *
- * Invariant: from one change to the next there are at least `down` values if it went on, `up` if it went off, all of
- * them crossings: a value between low and high, or one that is not a number, changes nothing and starts the count anew.
+ * Invariant: after it went on, it stays on for at least `down` values; after it went off, it stays off for at least
+ * `up`. A value that does not cross the threshold, or is not a number, sets the count to 0.
  *
  * Source: SERENO (OSDI 2026), "act only after several consecutive crossings".
  */

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-/* Of the band between the thresholds up and down; at most half of what lies between two rungs. */
+/* How far the output must fall below a rung's threshold to leave it; at most half the distance of two thresholds. */
 static const double width = 0.08;
 
 static int32_t batch_of(int32_t rung) {
@@ -23,7 +23,7 @@ int32_t ladder_batch_max(const ladder *l) {
     return batch_of(last_rung(l));
 }
 
-/* Output at which a rung is stepped on. */
+/* Output above which the ladder steps on a rung. */
 static double threshold(const ladder *l, int32_t rung) {
     return l->top * rung / (last_rung(l) + 1);
 }

@@ -67,7 +67,7 @@ static double *value_of(sereno_governor_params *params, const sereno_governor_ke
 }
 
 sereno_governor_params sereno_governor_defaults(sereno_policy policy) {
-    sereno_governor_params params = {.policy = policy}; /* of what is none, checked later */
+    sereno_governor_params params = {.policy = policy}; /* sereno_governor_check refuses an unknown one */
     if (policy < 0 || policy >= SERENO_POLICIES) policy = SERENO_POLICY_BALANCED;
     for (const sereno_governor_key *k = keys; k->name; k++) {
         *value_of(&params, k) = k->defaults[policy];

@@ -1,8 +1,8 @@
 /*
- * PI control without a derivative, since scores jitter: output = kp * e + integral of ki * e, within 0 .. 1.
+ * PI control (no D term, since scores jitter): output = kp * e + integral of ki * e, within 0 .. 1.
  *
- * Invariant: 0 <= output <= 1 and 0 <= integral <= 1. Anti-windup: the integral stands still while the output is at the
- * end that the error pushes it towards, so that it leaves that end at once when the error turns.
+ * Invariant: 0 <= output <= 1 and 0 <= integral <= 1. Anti-windup: while the output is at 0 or 1 and the
+ * error pushes it further, the integral stands still. So the output leaves that end as soon as the error turns.
  *
  * Source: SERENO (OSDI 2026), "PI (no D: jitter) on e = CS - CS_target"; positive means yield more.
  */

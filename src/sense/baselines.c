@@ -9,10 +9,10 @@
 
 enum { SETS = 4096, WAYS = 4, SUBGRAPHS_MAX = 1 << 20 };
 
-/* A guess that is too low would look like contention for minutes, one that gave way altogether would be no guess. */
+/* A guess that is too low would look like contention for minutes. Without a limit the first block would replace it. */
 static const float guess_rise = 1.15f;
 
-/* A baseline that was not looked at for long has not risen all the while. */
+/* A baseline that got no samples for long rises no more than in this time. */
 static const float rise_s_max = 10;
 
 void baseline_begin(baseline *b, float value, bool firm) {
@@ -28,7 +28,7 @@ static void add_lowest(baseline *b, float sample) {
     b->lowest[at] = sample;
 }
 
-/* A block has ended in which most samples lay above. */
+/* Raises the baseline after a block in which most samples lay above it. */
 static void rise(baseline *b, float low, uint64_t now_ns) {
     float seconds = now_ns > b->block_ns ? (float)(now_ns - b->block_ns) * 1e-9f : 0;
     if (seconds > rise_s_max) seconds = rise_s_max;
@@ -50,11 +50,11 @@ void baseline_learn(baseline *b, float sample, uint64_t now_ns, bool may_rise) {
     b->n = 0;
 }
 
-/* Goes up by a quarter of a step where a sample lies above and down by three quarters where it lies below: at the 25 %
- * quantile that comes to nothing. */
+/* Rises by a quarter of a step if the sample lies above, falls by three quarters if it lies below. At the 25 % quantile
+ * the two cancel out. */
 void recent_learn(recent *r, float sample, uint64_t now_ns) {
     static const float per_s = 4 * 1.0986f / RECENT_RISE_S; /* ln 3 */
-    static const float gap_s = 0.05f;                       /* a sample stands for no more */
+    static const float gap_s = 0.05f;                       /* a sample stands for no more time */
     float s = r->last_ns > 0 && now_ns > r->last_ns ? (float)(now_ns - r->last_ns) * 1e-9f : 0;
     float step = per_s * (s < gap_s ? s : gap_s);
     r->last_ns = now_ns;
@@ -66,11 +66,11 @@ void recent_learn(recent *r, float sample, uint64_t now_ns) {
 
 /* ---- Table ---- */
 
-/* Keys lie apart from what they stand for, and those of subgraphs that follow one another in places that do: a lookup
- * is two cache lines, which were asked for at the boundary before. */
+/* Keys are stored apart from their baselines, and subgraphs in a row use sets in a row. A lookup reads two cache lines,
+ * which were prefetched at the boundary before. */
 typedef struct set {
     _Alignas(64) uint64_t key[WAYS]; /* 0: empty */
-    uint32_t used[WAYS];             /* when it was last asked for, in questions */
+    uint32_t used[WAYS];             /* value of `questions` when it was last used */
 } set;
 
 struct baseline_table {
@@ -92,7 +92,7 @@ void baselines_close(baseline_table **table) {
     *table = NULL;
 }
 
-/* A number for the key, 0 for none. */
+/* The key as a number; 0: no engine has this key. */
 static uint64_t pack_key(baseline_key k) {
     if (k.plan > SERENO_PLAN_PREFILL || k.batch < 1 || k.batch > SERENO_PREFILL_BATCH_MAX || k.n_subgraphs < 1 ||
         k.n_subgraphs > SUBGRAPHS_MAX || k.subgraph < 0 || k.subgraph >= k.n_subgraphs || k.in_row < 0 ||

@@ -1,6 +1,6 @@
 /*
- * Measuring a calibration: whole passes of every plan that decoding uses, in short rounds, quiet and beside a
- * memory stressor in turn, so that what the machine itself does over the seconds falls on both.
+ * Measuring a calibration: whole passes of every plan that decoding uses. Short rounds alternate between quiet and
+ * beside a memory stressor, so that changes of the machine's own speed affect both.
  */
 #include <assert.h>
 #include <math.h>
@@ -16,19 +16,19 @@
 
 enum {
     ATTEMPTS = 2,
-    TURN_NS = 5000000, /* of one setup in a round, at most PASSES_MAX passes */
+    TURN_NS = 5000000, /* of one setup in a round; at most PASSES_MAX passes */
     PASSES_MAX = 4,
-    ALONE_NS = 20000000,   /* the stressor streams alone */
+    ALONE_NS = 20000000,   /* for which the stressor streams alone at first */
     WARMED_MAX = 8,        /* larger batches are bound by multiplications */
     WARMED_US_MAX = 20000, /* a longer pass reads more than any cache holds */
-    JUDGED_MIN = 5,        /* passes from which a spread says something */
+    JUDGED_MIN = 5,        /* fewest passes whose spread says something */
     CORES_MAX = 1024,
 };
 
 static const double seconds_default = 6;
-/* Beyond these the machine was not quiet: times of one pass (p80 / p20), and the share of time that threads waited. */
+/* Above either the machine was not quiet: spread of pass times (p80 / p20), share of time that threads waited. */
 static const double spread_max = 1.25, delay_max = 0.05;
-/* Passes beside the stressor, when time is planned: so many times as long as quiet ones. */
+/* For planning: passes beside the stressor take this many times as long as quiet ones. */
 static const double beside_times = 1.5;
 
 /* ---- A pass ---- */
@@ -46,7 +46,7 @@ typedef struct watched_pass {
 static sereno_verdict observe(void *ctx, const sereno_boundary *b) {
     watched_pass *p = ctx;
     calibrate_setup *s = p->setup;
-    if (!s->kinds) s->n_subgraphs = b->n_subgraphs; /* the pass that only counts */
+    if (!s->kinds) s->n_subgraphs = b->n_subgraphs; /* the first pass only counts subgraphs */
     if (!p->any) p->first = *b;
     p->any = true;
     p->last = *b;
@@ -104,8 +104,7 @@ static bool is_warmed(const calibrate_setup *s) {
     return s->batch <= WARMED_MAX && s->first_us < WARMED_US_MAX;
 }
 
-/* Passes of one setup: one by which caches hold what they hold when it decodes, where that matters; then those that
- * count. */
+/* Runs passes of one setup: one to fill the caches as decoding does, if that matters; then passes that are recorded. */
 static int take_turn(calibrate_work *w, calibrate_setup *s, int phase, sereno_error *err) {
     double us, sum = 0;
     int status = is_warmed(s) ? run_pass(w, s, phase, false, NULL, err) : SERENO_OK;
@@ -131,7 +130,7 @@ static double spread(const calibrate_setup *s) {
     return low > 0 ? samples_quantile(sorted, n, 0.8) / low : 1;
 }
 
-/* By those setups that were seen often enough. */
+/* Judges by the setups with enough passes. */
 static void judge(calibrate_work *w) {
     double spreads[SETUPS_MAX];
     size_t n = 0;
@@ -145,7 +144,7 @@ static void judge(calibrate_work *w) {
     w->quiet = w->judged && w->spread <= spread_max && w->delay <= delay_max;
 }
 
-/* All that was measured is of a time that was not quiet. */
+/* Drops all samples: the machine was not quiet. */
 static void forget(calibrate_work *w) {
     w->again = true;
     w->waited_ns = w->watched_ns = 0;
@@ -155,10 +154,10 @@ static void forget(calibrate_work *w) {
     memset(w->n_probes, 0, sizeof w->n_probes);
 }
 
-/* Whole rounds until so much time has passed since the start, one at least. */
+/* Runs whole rounds until `until_ns` after the start, at least one. */
 static int attempt(calibrate_work *w, uint64_t until_ns, sereno_error *err) {
     const calibrate_parts *p = w->parts;
-    if (w->judged) forget(w); /* else more of the same may be enough to tell */
+    if (w->judged) forget(w); /* if not judged, more samples may be enough to tell */
     stressor_sum before = p->streamed(p->ctx);
     int status = SERENO_OK;
     do {
@@ -187,7 +186,7 @@ static void close_setup(calibrate_setup *s) {
     *s = (calibrate_setup){0};
 }
 
-/* One pass that counts, and one that is timed. */
+/* Runs a pass that counts subgraphs, and one that is timed. */
 static int open_setup(calibrate_work *w, sereno_engine *e, sereno_plan_kind plan, int32_t batch, sereno_error *err) {
     calibrate_setup *s = &w->setups[w->n_setups];
     *s = (calibrate_setup){.engine = e, .plan = plan, .batch = batch};
@@ -212,13 +211,13 @@ static double plan_us(const calibrate_setup *s) {
     return (rounds * turn + (is_warmed(s) ? rounds : 0)) * s->first_us * (1 + beside_times);
 }
 
-/* Whether an attempt may take so much longer. */
+/* Whether an attempt may take more_us longer. */
 static bool fits(const calibrate_work *w, double more_us) {
     return (double)elapsed_ns(w) / 1000 + w->planned_us + more_us <= (double)w->total_ns / 1000 / ATTEMPTS;
 }
 
-/* Batches in order, for as long as there is time for them; the first at all events. A batch takes no less than the one
- * before it, so that one is enough to know that there is none. */
+/* Opens batches in ascending order while there is time; the first in any case. A batch takes at least as long as the
+ * one before, so if that one's time does not fit, it is not even tried. */
 static int open_batches(calibrate_work *w, sereno_engine *target, sereno_error *err) {
     int status = SERENO_OK;
     const calibrate_setup *before = NULL;
@@ -282,7 +281,7 @@ int calibrate_with(const calibrate_parts *parts, sereno_engine *target, sereno_e
     w->parts = parts;
     w->total_ns = (uint64_t)((options->seconds > 0 ? options->seconds : seconds_default) * 1e9);
     int attempts = 0, status = open_work(w, target, draft, err);
-    /* A quiet machine is done in half the time; one that is too slow has none left. */
+    /* A quiet machine needs one attempt, half of the time. A slow one has no time for a second. */
     while (!status && attempts < ATTEMPTS && !w->quiet && (!attempts || elapsed_ns(w) + w->round_ns <= w->total_ns)) {
         attempts++;
         status = attempt(w, w->total_ns * (uint64_t)attempts / ATTEMPTS, err);
@@ -303,7 +302,7 @@ static stressor_sum streamed(void *ctx) {
     return memory_stressor_streamed(ctx);
 }
 
-/* In GB/s, while the caller sleeps. */
+/* Returns GB/s; the caller sleeps meanwhile. */
 static double stream_alone(memory_stressor *s) {
     stream(s, true);
     sleep_until_ns(sereno_system_now_ns() + ALONE_NS);
@@ -312,7 +311,7 @@ static double stream_alone(memory_stressor *s) {
     return sum.ns > 0 ? (double)sum.bytes / (double)sum.ns : 0;
 }
 
-/* Whether a stressor there has a core beside compute threads that run where the caller does. */
+/* Whether a stressor on this core must share it with compute threads, which run where the caller may. */
 static bool shares_core(const sereno_engine *target, int stressor_cpu) {
     int cores[CORES_MAX], n = cpu_list(cores, CORES_MAX);
     bool among = stressor_cpu < 0;

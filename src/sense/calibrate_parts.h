@@ -1,4 +1,4 @@
-/* What measuring a calibration stands on, so that tests can put something else in its place. */
+/* What a calibration needs besides the engines. Tests replace it. Thread: the engines' owner. */
 #ifndef SENSE_CALIBRATE_PARTS_H
 #define SENSE_CALIBRATE_PARTS_H
 
@@ -8,17 +8,17 @@
 
 typedef struct calibrate_parts {
     const sereno_clock *clock;
-    uint64_t start_ns; /* by that clock: the time since then counts */
-    /* Has a memory stressor stream or rest, and what it streamed so far. */
+    uint64_t start_ns; /* by `clock`: from here on time counts towards options.seconds */
+    /* Makes the memory stressor stream or rest; says what it has streamed so far. */
     void (*stream)(void *ctx, bool stream);
     stressor_sum (*streamed)(void *ctx);
     void *ctx;
-    double alone_gbs; /* what it reached with the machine to itself */
-    bool gives_way;   /* as memory_stressor_gives_way */
-    bool shares_core; /* compute threads run on its core, too */
+    double alone_gbs; /* GB/s of the stressor with the machine to itself */
+    bool gives_way;   /* memory_stressor_gives_way */
+    bool shares_core; /* compute threads run on the stressor's core, too */
 } calibrate_parts;
 
-/* As sereno_calibrate, options checked. */
+/* As sereno_calibrate. The options must have been checked. */
 int calibrate_with(const calibrate_parts *parts, sereno_engine *target, sereno_engine *draft,
                    const sereno_calibrate_options *options, sereno_calibration **out, sereno_error *err);
 

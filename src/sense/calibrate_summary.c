@@ -1,4 +1,4 @@
-/* What comes of a calibration's samples: baselines, slopes, and a remark on how far they are to be trusted. */
+/* Makes a calibration of samples: baselines, slopes, and a remark on how far to trust them. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -11,10 +11,10 @@
 #include "number.h"
 #include "samples.h"
 
-enum { PASSES_MIN = 3, PROBES_MIN = 16 }; /* from which a median says something */
+enum { PASSES_MIN = 3, PROBES_MIN = 16 }; /* fewest samples whose median says something */
 
 static const double low_quantile = 0.2;
-/* A stressor that streams less than that is none: of what it reached alone, and in GB/s. */
+/* Slopes are measured only if the stressor streamed at least this share of its speed alone, and this many GB/s. */
 static const double stream_share_min = 0.5, stream_gbs_min = 1;
 
 static double quantile_of(const float *samples, uint64_t n, double quantile) {
@@ -27,7 +27,7 @@ static double quantile_of(const float *samples, uint64_t n, double quantile) {
     return samples_quantile(sorted, count, quantile);
 }
 
-/* Median over the subgraphs of a kind. ratios: room for all. */
+/* Median over the subgraphs of a kind. ratios: room for n_subgraphs. */
 static float slope_of_kind(const calibrate_setup *s, sereno_subgraph_kind kind, double *ratios) {
     size_t n = 0;
     for (int32_t i = 0; i < s->n_subgraphs; i++) {
@@ -73,7 +73,7 @@ static size_t sort_probes(calibrate_work *w, int phase) {
     return n;
 }
 
-/* A baseline of the probe goes with its slope: who has the one must take the other. */
+/* The probe's baseline is kept only with its slope: a sensor must take both or neither. */
 static void summarise_probe(calibrate_work *w, bool with_slopes, sereno_calibration *c) {
     if (!w->probe.stream) return;
     size_t n = sort_probes(w, QUIET), n_beside = sort_probes(w, BESIDE);
@@ -116,7 +116,7 @@ static bool streams_enough(const calibrate_work *w) {
     return w->beside_gbs >= stream_gbs_min && w->beside_gbs >= stream_share_min * w->parts->alone_gbs;
 }
 
-/* Whether slopes say something at all; if not, the remark says why. */
+/* Whether slopes were measured; if not, the remark says why. */
 static bool check_slopes(const calibrate_work *w, sereno_calibration *c) {
     bool good = w->quiet;
     if (w->parts->shares_core) {

@@ -1,4 +1,4 @@
-/* A calibration under way: what is measured (calibrate.c), and what comes of it (calibrate_summary.c). */
+/* A calibration under way. calibrate.c measures, calibrate_summary.c makes a calibration of the samples. */
 #ifndef SENSE_CALIBRATE_WORK_H
 #define SENSE_CALIBRATE_WORK_H
 
@@ -9,7 +9,7 @@ enum {
     QUIET,
     BESIDE,
     PHASES,       /* of a round */
-    SAMPLES = 64, /* kept of each; later ones take the place of the first */
+    SAMPLES = 64, /* kept of each; later ones overwrite the first */
     PROBE_SAMPLES = 4096,
     SETUPS_MAX = 1 + SERENO_BATCHES,
 };
@@ -21,8 +21,8 @@ typedef struct calibrate_setup {
     int32_t batch, n_subgraphs;
     sereno_subgraph_kind *kinds; /* by subgraph */
     float *us[PHASES];           /* [subgraph][SAMPLES] */
-    double first_us;             /* of the pass by which time is planned */
-    double pass_us[SAMPLES];     /* quiet ones */
+    double first_us;             /* of the pass from which open_batches plans the time */
+    double pass_us[SAMPLES];     /* of quiet passes */
     uint64_t n[PHASES];          /* passes */
 } calibrate_setup;
 
@@ -37,18 +37,18 @@ typedef struct calibrate_work {
     probe probe;
     double *probe_ns[PHASES];
     uint64_t n_probes[PHASES];
-    uint64_t waited_ns, watched_ns; /* run delay in quiet passes, of all threads, and their time */
+    uint64_t waited_ns, watched_ns; /* run delay of all threads in quiet passes; time of those passes */
     int32_t n_threads;
     /* Of the last attempt. */
-    uint64_t round_ns;  /* its last round */
-    bool again;         /* what was measured before it was not quiet, and is forgotten */
-    bool judged, quiet; /* judged: there were passes enough to tell */
-    double spread, delay;
-    double beside_gbs; /* of the stressor */
+    uint64_t round_ns;    /* its last round */
+    bool again;           /* the attempt before was not quiet, and was forgotten */
+    bool judged, quiet;   /* judged: there were enough passes to tell */
+    double spread, delay; /* of pass times, p80 / p20; share of time that threads waited for a core */
+    double beside_gbs;    /* GB/s of the stressor */
 } calibrate_work;
 
-/* The calibration that the samples give, without an identity. SERENO_ERR_INVALID: too many subgraphs for one;
- * SERENO_ERR_NO_MEMORY. On failure it may be half made, and is the caller's to close. */
+/* Makes a calibration of the samples, without its identity. SERENO_ERR_INVALID: more than CALIBRATION_ROWS_MAX
+ * subgraphs; SERENO_ERR_NO_MEMORY. On failure *out may be half made; the caller closes it in any case. */
 int calibrate_summarise(calibrate_work *w, sereno_calibration **out, sereno_error *err);
 
 #endif

@@ -15,7 +15,7 @@
 
 enum { CORES_MAX = 1024, FILE_BYTES_MAX = 64 << 20 };
 
-/* The least that a governor goes by: src/govern/score.c. */
+/* The smallest slope that the governor uses: least_slope in src/govern/score.c. */
 static const double felt_slope = 0.2;
 
 static const char first_line[] = "sereno-calibration 2";
@@ -127,7 +127,7 @@ bool calibration_blind(const sereno_calibration *c) {
 
 bool calibration_write(const sereno_calibration *c, FILE *to) {
     fprintf(to, "%s\n%s\n%s\n%s\n", first_line, c->identity, c->quiet ? "quiet" : "not quiet", c->remark);
-    /* All digits: with what is read again a sensor senses the same. */
+    /* All digits, so that a sensor with the parsed calibration senses the same. */
     number_print(to, "probe %.17g %.17g\nrows %" PRId32 "\n", c->probe_ns, c->probe_slope, c->n_baselines);
     for (int32_t i = 0; i < c->n_baselines; i++) {
         const sereno_baseline *b = &c->baselines[i];
@@ -137,12 +137,12 @@ bool calibration_write(const sereno_calibration *c, FILE *to) {
     return !ferror(to);
 }
 
-/* What is left to read, up to a terminating 0. */
+/* The rest of the text, up to its terminating 0. */
 typedef struct reader {
     const char *at;
 } reader;
 
-/* Takes a line without its end; false: there is no whole one, or it is too long. */
+/* Takes a line without its end. False: there is no whole line, or it is too long. */
 static bool take_line(reader *r, char out[CALIBRATION_LINE_MAX]) {
     size_t n = strcspn(r->at, "\n");
     if (r->at[n] != '\n' || n >= CALIBRATION_LINE_MAX) return false;
@@ -160,7 +160,7 @@ static bool take_text(reader *r, const char *text) {
     return true;
 }
 
-/* Takes a number that begins with a digit, and what must follow it. */
+/* Takes a number that begins with a digit, and the text `then` after it. */
 static bool take_integer(reader *r, int32_t low, int32_t high, const char *then, int32_t *out) {
     int64_t value = 0;
     const char *start = r->at;
@@ -180,7 +180,7 @@ static bool take_real(reader *r, const char *then, double *out) {
     return isfinite(*out) && *out <= 1e12 && take_text(r, then);
 }
 
-/* As it is written where it is not known: a real of -1, and no other negative one. */
+/* An unknown slope is written as -1. No other negative slope is allowed. */
 static bool take_slope(reader *r, const char *then, double *out) {
     *out = SLOPE_UNKNOWN;
     return take_text(r, "-1") ? take_text(r, then) : take_real(r, then, out);
@@ -216,7 +216,7 @@ static int parse(reader *r, sereno_calibration **out, sereno_error *err) {
         !take_integer(r, 0, CALIBRATION_ROWS_MAX, "\n", &n) || (probe_ns > 0 && probe_slope < 0)) {
         return err_set(err, SERENO_ERR_FORMAT, "the head of the calibration is damaged");
     }
-    /* No row is shorter than this, so a lie about their number costs no memory. */
+    /* No row is shorter than this, so a false number of rows costs no memory. */
     if (strlen(r->at) / strlen("0 1 1 0 0 0 0\n") < (size_t)n) {
         return err_set(err, SERENO_ERR_FORMAT, "the calibration has fewer than the %" PRId32 " rows it announces", n);
     }

@@ -12,23 +12,23 @@
 #include "thread.h"
 
 enum {
-    CHUNK_BYTES = 64 << 10, /* some microseconds, after which it looks at the clock */
+    CHUNK_BYTES = 64 << 10, /* some microseconds of streaming between two looks at the clock */
     LINE_BYTES = 64,
-    SLICE_NS = 10000000, /* of a rest, after which it looks whether to go on */
+    SLICE_NS = 10000000, /* of a rest between two looks whether to stop */
 };
 
-/* What its thread is to do: the low bits of an order, above which orders are counted, so that one is told from the next
- * of the same kind. */
+/* What the thread is to do: the low bits of an order. The bits above count orders, so that two orders of the same kind
+ * differ. */
 enum { RESTING, RUNNING, CLOSING, ORDER_BITS = 2, ORDER_MASK = (1 << ORDER_BITS) - 1 };
 
 struct memory_stressor {
     unsigned char *buffer;
-    size_t at; /* where in it streaming goes on */
+    size_t at; /* where in the buffer streaming goes on */
     uint64_t read;
     stressor_sum sum;
     memory_schedule schedule;
     void *ctx;
-    /* Orders: the last given; by the thread, the last taken, and the last whose schedule has returned. */
+    /* Orders: the last one given; the last one that the thread took; the last one whose schedule has returned. */
     _Atomic uint32_t given, taken, done;
     pthread_t thread;
     bool started;
@@ -63,7 +63,7 @@ void memory_stressor_stream_until(memory_stressor *s, uint64_t until_ns) {
         s->at = (s->at + CHUNK_BYTES) % STRESSOR_BUFFER_BYTES;
         s->sum.bytes += CHUNK_BYTES;
     }
-    __asm__ volatile("" : : "r"(s->read)); /* so that nothing of it is left out */
+    __asm__ volatile("" : : "r"(s->read)); /* so that the compiler keeps the loads */
     s->sum.ns += now_ns - begin_ns;
 }
 
@@ -79,7 +79,8 @@ const unsigned char *memory_stressor_buffer(const memory_stressor *s, size_t *at
     return s->buffer;
 }
 
-/* Where the system refuses the core or the class, a free core does as well; where none is free, it must be known. */
+/* If the system refuses the core or the class, a free core does as well. If none is free, the thread gives way, and
+ * callers must know. */
 static void take_place(memory_stressor *s) {
     int status = thread_pin(&s->cpu, s->cpu >= 0, NULL, &s->error), nice_value;
     s->status = status == SERENO_ERR_INVALID ? status : SERENO_OK;
@@ -112,7 +113,7 @@ static void *run(void *ctx) {
     }
 }
 
-/* ---- Who has it ---- */
+/* ---- The thread that opened it ---- */
 
 static void wait_for(_Atomic uint32_t *word, uint32_t order) {
     for (uint32_t present; (present = atomic_load(word)) != order;) {
@@ -120,7 +121,7 @@ static void wait_for(_Atomic uint32_t *word, uint32_t order) {
     }
 }
 
-/* Returns once the thread has taken the order, and so has returned from the one before. */
+/* Returns when the thread has taken the order, and so has finished the one before. */
 static void give(memory_stressor *s, uint32_t what) {
     uint32_t order = (atomic_load(&s->given) & ~(uint32_t)ORDER_MASK) + (1 << ORDER_BITS) + what;
     say(&s->given, order);

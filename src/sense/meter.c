@@ -7,13 +7,14 @@
 #include "baselines.h"
 #include "errors.h"
 
-/* What is longer is no contention; and what must be below this for the machine to seem quiet. */
+/* A slowdown above lost_core is a lost core, not contention. The machine seems quiet while the usual slowdown is below
+ * `quiet`. */
 static const float lost_core = 8, quiet = 1.1F;
 static const double slope_shipped = 0.5;
 
 struct sereno_meter {
     baseline_table *baselines;
-    recent lately; /* of slowdowns that are to be believed */
+    recent lately; /* slowdowns against settled baselines */
     int32_t n_units;
     sereno_work_unit units[];
 };

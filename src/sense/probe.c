@@ -18,8 +18,8 @@ bool probe_due(const probe *p, uint64_t now_ns, bool resting) {
 }
 
 /*
- * A line at random of those that are read next but for the first few: from 4 MB ahead to half a round ahead. What lies
- * farther ahead was read not long ago, and may still be in a cache.
+ * A random line that the pass will read soon: from 4 MB ahead to half a round ahead. Lines farther ahead were read not
+ * long ago, and may still be in a cache.
  */
 static uint64_t choose_line(probe *p) {
     uint64_t ahead = AHEAD_BYTES / LINE_BYTES;
@@ -29,8 +29,8 @@ static uint64_t choose_line(probe *p) {
     return (at + ahead + rng_below(&p->random, (uint32_t)span)) % p->lines;
 }
 
-/* Loads lines[0] .. lines[n - 1] one after the other. `zero` is 0, which the compiler and the core cannot know: so the
- * address of a load depends on what the one before brought. */
+/* Loads lines[0] .. lines[n - 1] one after the other. `zero` is 0, but the compiler and the core cannot know that. So
+ * the address of each load depends on the value of the one before. */
 static uint64_t follow(const probe *p, const uint64_t *lines, int n, uint64_t zero) {
     uint64_t value = 0;
     for (int i = 0; i < n; i++) {
@@ -46,7 +46,7 @@ probe_times probe_time(probe *p) {
         lines[i] = choose_line(p);
     }
     __asm__ volatile("" : "+r"(zero));
-    zero = follow(p, lines, 1, zero); /* after a sleep the first one pays for much else */
+    zero = follow(p, lines, 1, zero); /* after a sleep the first load pays for other costs too */
     __asm__ volatile("" : "+r"(zero) : : "memory");
     uint64_t loading = sereno_now_ns(p->clock);
     uint64_t last = follow(p, lines + 1, PROBE_LOADS, zero);
@@ -58,7 +58,7 @@ probe_times probe_time(probe *p) {
 double probe_count(probe *p, uint64_t now_ns, probe_times t) {
     double cost = (double)t.all_ns;
     p->cost_ns = p->n == 0 ? cost : p->cost_ns + (cost - p->cost_ns) / 8;
-    /* What it took beyond the usual is paid for too: a page fault, a deschedule. */
+    /* An unusually long probe (a page fault, a deschedule) is paid for in full. */
     double owed = (cost > p->cost_ns ? cost : p->cost_ns) / PROBE_SHARE;
     p->last_ns = now_ns;
     p->next_ns = now_ns + (uint64_t)owed;

@@ -14,8 +14,8 @@ struct recorder {
     recording *recording;
     recording_codec *codec;
     size_t size_max;
-    recording_event event; /* the last boundary, of which not all is known yet */
-    bool has_event, ended; /* ended: there is no more room */
+    recording_event event; /* the last boundary, which is not complete yet */
+    bool has_event, ended; /* ended: the memory is full */
 };
 
 /* ---- Listening ---- */
@@ -36,7 +36,7 @@ static probe_times time_probe(void *ctx, probe *p) {
 
 /* ---- Opening ---- */
 
-/* A text for people may have come out of a file. */
+/* Cuts a text: it may come from a file. */
 static void describe(char out[RECORDING_TEXT_MAX], const char *text) {
     snprintf(out, RECORDING_TEXT_MAX, "%s", text ? text : "");
 }
@@ -53,12 +53,12 @@ static void describe_engine(recording_engine *out, const sereno_engine *e) {
     }
 }
 
-/* Memory for the boundaries, touched: a page fault of its first use would be one of the owner's. */
+/* Allocates memory for the boundaries and touches it: a later page fault would count as one of the owner's. */
 static int make_room(recorder *r, sereno_error *err) {
     r->recording = calloc(1, sizeof *r->recording);
     r->codec = recording_codec_open();
     if (!r->recording || !r->codec) return err_no_memory(err, "a recorder", sizeof *r->recording);
-    size_t size = r->size_max + 1; /* one of 0 bytes is one */
+    size_t size = r->size_max + 1; /* malloc(0) may return NULL */
     r->recording->boundaries = malloc(size);
     if (!r->recording->boundaries) return err_no_memory(err, "a recording", size);
     memset(r->recording->boundaries, 0, size);

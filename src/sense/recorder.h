@@ -1,9 +1,9 @@
 /*
- * Records what a sensor reads while it does (recording.h).
+ * Records what a sensor reads (recording.h). The recorder stands between sensor and machine.
  *
- * Guarantee: between open and end nothing is allocated and nothing is written to a file; a boundary costs 0.1 us
- * more. What does not fit into the memory taken at the beginning is left out from the first boundary on
- * that does not, so that the recording is the beginning of what happened, and counted.
+ * Guarantee: between open and end nothing is allocated and nothing is written to a file; a boundary costs 0.1 us more.
+ * The recorder takes its memory at the beginning. When that is full, it drops and counts every further boundary, so a
+ * recording has no gaps.
  *
  * Thread: the sensor's.
  */
@@ -15,28 +15,28 @@
 typedef struct recorder recorder;
 
 typedef struct recorder_options {
-    const char *model, *draft_model; /* for people; draft_model NULL: none. What is too long is cut */
-    bool quiet;                      /* whether nothing runs beside it */
+    const char *model, *draft_model; /* for people; draft_model NULL: none. Long ones are cut */
+    bool quiet;                      /* nothing runs beside it */
     size_t size_max;                 /* bytes of boundaries */
 } recorder_options;
 
-/* Of a sensor that has read nothing yet, opened with these; all must stay until it is closed. On failure *out is NULL.
- */
+/* The sensor must have been opened with these engines and calibration, and have read nothing. All of them must stay
+ * until the recorder is closed. SERENO_ERR_NO_MEMORY. On failure *out is NULL. */
 int recorder_open(sereno_sensor *sensor, sereno_engine *target, sereno_engine *draft,
                   const sereno_calibration *calibration, const recorder_options *options, recorder **out,
                   sereno_error *err);
 
-/* As sereno_sensor_read, and in its place. */
+/* Call it instead of sereno_sensor_read. */
 sereno_signals recorder_read(recorder *r, const sereno_boundary *boundary);
 
-/* What the boundary that was read last is answered; else it is to continue. */
+/* Records the verdict on the boundary that was read last; without this call it is "continue". */
 void recorder_answer(recorder *r, sereno_verdict verdict);
 
-/* What was recorded. Borrowed until it is closed; of the windows the caller may make an array that the recording then
- * owns. Nothing more may be read. */
+/* Ends and returns the recording, borrowed until the recorder is closed. The caller may set its windows, which the
+ * recording then owns (malloc). Do not read after this. */
 recording *recorder_end(recorder *r);
 
-/* The sensor asks the machine by itself again. NULL is fine. */
+/* The sensor then asks the machine directly again. *r NULL is fine. */
 void recorder_close(recorder **r);
 
 #endif

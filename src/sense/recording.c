@@ -94,7 +94,7 @@ static bool put_all(FILE *to, const recording *r) {
 bool recording_write(const recording *r, FILE *to) {
     char *data = NULL;
     size_t size = 0;
-    FILE *memory = open_memstream(&data, &size); /* its check is of all of it */
+    FILE *memory = open_memstream(&data, &size); /* the check covers everything, so all of it is written here first */
     bool good = memory && put_all(memory, r);
     if (memory && fclose(memory) != 0) good = false;
     if (good) {
@@ -107,7 +107,7 @@ bool recording_write(const recording *r, FILE *to) {
 
 /* ---- Reading ---- */
 
-/* What is left. The first thing that is wrong stays; from then on all that is taken is 0. */
+/* The rest of the file. The first error is kept; everything taken after it is 0. */
 typedef struct source {
     const uint8_t *begin, *at, *end;
     sereno_error *err;
@@ -136,7 +136,7 @@ static int32_t take_count(source *s, const char *what, int32_t most) {
     return (int32_t)take_number(s, what, (uint64_t)most);
 }
 
-/* The next n bytes; NULL where there are fewer. */
+/* The next n bytes; NULL if there are fewer. */
 static const uint8_t *take_bytes(source *s, const char *what, uint64_t n) {
     if (s->status || (uint64_t)(s->end - s->at) < n) {
         refuse(s, what);
@@ -202,7 +202,7 @@ static void take_windows(source *s, recording *r) {
     }
 }
 
-/* Takes all boundaries once, so that whoever does it again need not look. */
+/* Reads all boundaries once, so that a replay need not check them. */
 static void check_boundaries(source *s, const recording *r, const uint8_t *begin) {
     recording_codec *codec = recording_codec_open();
     if (!codec) {
@@ -234,7 +234,7 @@ static void take_boundaries(source *s, recording *r) {
     r->size = size;
     check_boundaries(s, r, bytes);
     if (s->status) return;
-    r->boundaries = malloc(size + 1); /* of none it is something too */
+    r->boundaries = malloc(size + 1); /* malloc(0) may return NULL */
     if (r->boundaries) memcpy(r->boundaries, bytes, size);
     else s->status = err_no_memory(s->err, "a recording", size);
 }

@@ -1,4 +1,4 @@
-/* Boundaries of a recording, to bytes and back. */
+/* Writes and reads the boundaries of a recording. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "varint.h"
 
 enum {
-    SLOTS = 4096, /* subgraphs that share one are expected worse, no more */
+    SLOTS = 4096, /* subgraphs that share a slot take more bytes, that is all */
     SUBGRAPHS_MAX = 1 << 20,
     HAS_POSITION = 1,
     HAS_KIND = 2,
@@ -20,11 +20,11 @@ enum {
     FLAGS_END = 128,
 };
 
-static const uint64_t wall_end = UINT64_C(1) << 62; /* a bit of its number is for the flags, one for the sign */
+static const uint64_t wall_end = UINT64_C(1) << 62; /* the number has one bit for the flags and one for the sign */
 
 struct recording_codec {
     sereno_boundary last;
-    uint64_t faults, shape; /* shape: of the plan, as a number */
+    uint64_t faults, shape; /* shape: hash of plan, batch and n_subgraphs */
     uint64_t wall_ns[SLOTS], gap_ns[SLOTS];
     uint8_t kind[SLOTS];
 };
@@ -48,7 +48,7 @@ bool recording_takes(const sereno_boundary *b) {
 
 /* ---- What both sides expect ---- */
 
-/* The next subgraph of the pass, or the first of another one like it; all 0 at the beginning. */
+/* The next subgraph of the pass, or the first of another pass like it. All 0 at the beginning. */
 static sereno_boundary expected_position(const recording_codec *c) {
     sereno_boundary b = {.plan = c->last.plan, .batch = c->last.batch, .n_subgraphs = c->last.n_subgraphs};
     if (c->last.subgraph + 1 < b.n_subgraphs) b.subgraph = c->last.subgraph + 1;
@@ -63,7 +63,7 @@ static size_t slot_of(const recording_codec *c, const sereno_boundary *b) {
     return (c->shape + (uint64_t)b->subgraph) % SLOTS;
 }
 
-/* Of a boundary that says nothing new about the team; zero where nothing is known of it. */
+/* sample_age_ns of a boundary without a new sample; 0 if there was no sample yet. */
 static uint64_t expected_age(const recording_codec *c, uint64_t now_ns) {
     const sereno_boundary *last = &c->last;
     bool sampled = last->cpu_ns > 0 || last->run_delay_ns > 0 || last->sample_age_ns > 0;
@@ -140,7 +140,7 @@ size_t recording_put(recording_codec *c, const recording_event *e, uint8_t *to) 
 
 /* ---- Reading ---- */
 
-/* What is left. Once a number was not there or too large, all are 0. */
+/* The rest of the bytes. After a number that is missing or too large, all numbers are 0. */
 typedef struct numbers {
     const uint8_t **at, *end;
     bool failed;
@@ -174,7 +174,7 @@ static void take_sample(recording_codec *c, numbers *s, bool is_new, sereno_boun
     b->sample_age_ns = number(s, UINT64_MAX);
 }
 
-/* What the sensor asked, and the verdict. */
+/* Takes the verdict and the machine's answers. */
 static void take_rest(const recording_codec *c, numbers *s, unsigned flags, recording_event *e) {
     if (flags & HAS_VERDICT) {
         e->verdict.action = (sereno_action)number(s, SERENO_ABANDON);

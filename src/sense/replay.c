@@ -17,8 +17,8 @@ struct replay {
     const uint8_t *at;
     replayed_engine target, draft;
     recording_event event; /* at the present boundary */
-    int faults_told;       /* of its counts */
-    uint64_t faults;       /* the last one */
+    int faults_told;       /* counts of `event` that were given out */
+    uint64_t faults;       /* the last count */
     probe_times probe;
 };
 
@@ -26,7 +26,7 @@ static const sereno_engine_info *info(const sereno_engine *e) {
     return &((const replayed_engine *)(const void *)e)->info;
 }
 
-/* Of the first recorded context that is not shorter, else of the longest. */
+/* The time at the first recorded context that is not shorter, else at the longest. */
 static double pass_us(const sereno_engine *e, int32_t n_tokens, int32_t context) {
     const recording_engine *of = ((const replayed_engine *)(const void *)e)->of;
     int k = 0;
@@ -40,7 +40,7 @@ static const sereno_engine_ops ops = {.info = info, .pass_us = pass_us};
 static replayed_engine engine_of(const recording_engine *of) {
     replayed_engine e = {.base = {&ops}, .info = of->info, .of = of};
     e.info.isa = of->isa;
-    e.info.stream = of->has_stream ? of : NULL; /* some address: probes are answered, not run */
+    e.info.stream = of->has_stream ? of : NULL; /* any address: the replay answers probes, nothing reads it */
     return e;
 }
 
@@ -93,7 +93,7 @@ bool replay_next(replay *p, recording_event *out) {
     if (p->event.n_faults > 0) p->faults = p->event.faults[p->event.n_faults - 1];
     if (p->at == r->boundaries + r->size) return false;
     const char *wrong = recording_take(p->codec, &p->at, r->boundaries + r->size, &p->event);
-    assert(!wrong); /* it was looked at when the recording was parsed */
+    assert(!wrong); /* recording_parse has checked it */
     (void)wrong;
     p->faults_told = 0;
     if (p->event.probed) p->probe = p->event.probe;

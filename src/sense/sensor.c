@@ -16,54 +16,54 @@ enum {
     ROW_MAX = BASELINE_ROW_MAX,
     PLANS = SERENO_PLAN_PREFILL + 1,
     SIZES = 8,               /* batches of plans: 1, 2, 4 .. 128 */
-    TIMED_CONTEXT = 128,     /* ratios of pass times are taken at this */
-    FAULTS_READ_NS = 500000, /* page faults are counted so often at least: 0.1 % of the time */
-    DELAY_NS = 50000,        /* of run delay a thread that spoils a subgraph */
-    /* No memory is so slow: a core was lost. */
+    TIMED_CONTEXT = 128,     /* context at which pass times are compared */
+    FAULTS_READ_NS = 500000, /* page faults are counted at least this often, which costs 0.1 % of the time */
+    DELAY_NS = 50000,        /* run delay per thread that spoils a sample */
+    /* Above these ratios a core was lost: no memory is so slow. */
     SLOWDOWN_DESCHEDULED = 8,
     PROBE_DESCHEDULED = 20,
-    /* A rest of REST_NS or more (or GAP_NS without a boundary: between requests) leaves the core slow for about
-     * WARM_NS, by 1.5 and more: its clock, its caches, its power states. */
+    /* After a rest of REST_NS or more, or GAP_NS without a boundary (between requests), the core is slower for about
+     * WARM_NS, by a factor of 1.5 or more: clock, caches, power states. */
     REST_NS = 100000,
     WARM_NS = 5000000,
     GAP_NS = WARM_NS,
-    LEVEL_NS = 2000000000, /* what a signal said so long ago, it does not say of now */
+    LEVEL_NS = 2000000000, /* an older signal says nothing about now */
 };
 
-/* Beyond this a sample is believed only if no page fault fell into it. */
+/* Above this ratio the sensor checks whether a page fault spoiled the sample. */
 static const float ratio_suspect = 1.5f;
 
-/* How much longer subgraphs may take after a rest. */
+/* Largest factor by which subgraphs may take longer after a rest. */
 static const float after_rest_max = 3;
 
-/* A signal that has lately been below this calls the machine quiet, if contention moves it by least_slope at least. */
+/* The machine is quiet while a signal is below quiet_below, if the signal's slope is at least least_slope. */
 static const float quiet_below = 1.1f, least_slope = 0.2f;
 
-/* A team's figures as they were last seen. */
+/* A team's last sample of schedstat. */
 typedef struct team_sample {
-    uint64_t at_ns, run_delay_ns; /* at 0: none */
+    uint64_t at_ns, run_delay_ns; /* at_ns 0: none */
     uint64_t n_threads;
 } team_sample;
 
 struct sereno_sensor {
     const sereno_calibration *calibration;
     bool has_draft, use_probe;
-    /* Rests: whether the last boundary was in one, when that was, and when the last one that counts ended (0: none). */
+    /* Rests: the last boundary was in a sleep; its time; end of the last rest of REST_NS or GAP_NS (0: none). */
     bool after_sleep;
     uint64_t last_ns, rested_ns;
-    sereno_plan_kind plan; /* of the pass under way, and how many of this plan came right before it, up to ROW_MAX */
+    sereno_plan_kind plan; /* of the present pass; in_row: passes of this plan right before it, up to ROW_MAX */
     int32_t in_row;
     baseline_table *baselines;
-    recent slowdown_now;      /* what the slowdown of running subgraphs lately was */
-    recent after_rest[PLANS]; /* and that after a rest, which is their baseline */
+    recent slowdown_now;      /* recent slowdown of subgraphs, not after a rest */
+    recent after_rest[PLANS]; /* recent factor after a rest, by plan */
     float slopes[PLANS][SIZES][SUBGRAPH_KINDS];
     float pass_us[2][SERENO_PREFILL_BATCH_MAX + 1]; /* of target and draft, by tokens */
     probe probe;
     bool draft_has_stream;
     float probe_slope;
     bool draft_has_team;
-    team_sample teams[2]; /* the target's, and of a draft which has its own */
-    float run_delay;      /* of the last sample; NaN once it has been given out */
+    team_sample teams[2]; /* the target's; the draft model's, if it has its own */
+    float run_delay;      /* of the last sample; NaN: already given out */
     sensor_machine machine;
     uint64_t faults, faults_read_ns; /* page faults of the owner */
     sereno_sensor_stats stats;
@@ -77,8 +77,7 @@ static int size_index(int32_t n_tokens) {
     return i;
 }
 
-/* What was measured is taken as it is, also where nothing was felt: a guess in its place would see what is not there.
- */
+/* A measured slope of 0 is kept: a guess in its place would see contention that is not there. */
 static void fill_slopes(sereno_sensor *s) {
     for (int plan = 0; plan < PLANS; plan++) {
         for (int size = 0; size < SIZES; size++) {
@@ -173,7 +172,8 @@ void sereno_sensor_use_probe(sereno_sensor *s, bool use) {
 
 /* ---- What spoils a sample ---- */
 
-/* Whether a page fault fell into what has just ended; for sure only if `certain`, which costs a system call. */
+/* Whether a page fault happened since the last count. Counting is a system call: without `certain` it happens only
+ * every FAULTS_READ_NS, and false says nothing. */
 static bool faulted(sereno_sensor *s, uint64_t now_ns, bool certain) {
     if (!certain && now_ns - s->faults_read_ns < FAULTS_READ_NS) return false;
     uint64_t before = s->faults;
@@ -182,9 +182,9 @@ static bool faulted(sereno_sensor *s, uint64_t now_ns, bool certain) {
     return s->faults != before;
 }
 
-/* Takes the team's figures where they are new; whether they show that a member waited for a core. */
+/* Takes a new sample of the team. Returns whether a member waited for a core. */
 static bool delayed(sereno_sensor *s, const sereno_boundary *b) {
-    if (b->cpu_ns == 0 && b->run_delay_ns == 0) return false; /* never read */
+    if (b->cpu_ns == 0 && b->run_delay_ns == 0) return false; /* there was no sample */
     team_sample *team = &s->teams[b->plan == SERENO_PLAN_DRAFT && s->draft_has_team], before = *team;
     uint64_t at_ns = b->sample_age_ns < b->now_ns ? b->now_ns - b->sample_age_ns : 0;
     if (at_ns <= before.at_ns && b->now_ns >= before.at_ns) return false; /* else the clock went back: begin anew */
@@ -197,7 +197,7 @@ static bool delayed(sereno_sensor *s, const sereno_boundary *b) {
     return waited_ns > DELAY_NS;
 }
 
-/* Takes note of rests; returns whether this subgraph is the first after one, which begins with waking threads. */
+/* Follows rests. Returns whether this subgraph is the first after one: it begins with waking threads. */
 static bool follow_rests(sereno_sensor *s, const sereno_boundary *at) {
     uint64_t since_ns = s->last_ns > 0 && at->now_ns > s->last_ns ? at->now_ns - s->last_ns : 0;
     bool gap = at->wall_ns < since_ns && since_ns - at->wall_ns >= GAP_NS && at->slept_ns == 0;
@@ -210,7 +210,7 @@ static bool follow_rests(sereno_sensor *s, const sereno_boundary *at) {
     return first;
 }
 
-/* Whether the core was still slow of a rest, wall_ns ago. */
+/* Whether the core was still slow after a rest, wall_ns before now_ns. */
 static bool is_after_rest(const sereno_sensor *s, uint64_t now_ns, uint64_t wall_ns) {
     if (s->rested_ns == 0) return false;
     uint64_t ran_ns = now_ns - s->rested_ns;
@@ -227,8 +227,8 @@ static bool is_quiet(float level) {
     return level > 0 && level < quiet_below;
 }
 
-/* Whether a baseline may rise is for the other signal to say: both see contention, but not a slower clock. Where it is
- * silent, what has risen by little may be believed. */
+/* The other signal decides whether a baseline may rise: both see contention, but only one sees a slower clock. If the
+ * other is silent, a signal's own small rise is believed. */
 static bool slowdown_may_rise(const sereno_sensor *s, uint64_t now_ns) {
     bool probes = s->probe_slope >= least_slope && says_now(&s->probe.running, now_ns);
     return is_quiet(probes ? probe_level(&s->probe) : s->slowdown_now.value);
@@ -246,10 +246,10 @@ static float of_more_tokens(const sereno_sensor *s, sereno_plan_kind plan, int32
     return isfinite(ratio) && ratio > 0 ? ratio : 1;
 }
 
-/* Begins a baseline with what is known of this subgraph, or of the same at another number of tokens by this plan. */
+/* Begins a baseline from the calibration, or from the same subgraph of this plan at another number of tokens. */
 static void begin_baseline(const sereno_sensor *s, baseline *b, const sereno_boundary *at) {
     int32_t batch = calibration_batch(at->batch);
-    if (s->calibration && s->in_row == ROW_MAX) { /* it was measured so */
+    if (s->calibration && s->in_row == ROW_MAX) { /* calibrations measure passes in a row */
         const sereno_baseline wanted = {.plan = at->plan,
                                         .batch = batch,
                                         .subgraph = at->subgraph,
@@ -261,7 +261,7 @@ static void begin_baseline(const sereno_sensor *s, baseline *b, const sereno_bou
         if (us > 0) baseline_begin(b, us, same && batch == at->batch);
         if (us > 0) return;
     }
-    for (int32_t step = 1; step < batch / 2; step++) { /* the nearest first */
+    for (int32_t step = 1; step < batch / 2; step++) { /* nearest number first */
         for (int sign = -1; sign <= 1; sign += 2) {
             int32_t n = at->batch + sign * step;
             if (n > batch || n <= batch / 2) continue;
@@ -274,8 +274,8 @@ static void begin_baseline(const sereno_sensor *s, baseline *b, const sereno_bou
     }
 }
 
-/* Takes the time of a subgraph that began while the core was still slow of a rest: of the baseline it says something
- * only where there is nothing better. */
+/* Takes the time of a subgraph that began while the core was still slow after a rest. The baseline learns from it only
+ * until it is settled. */
 static void learn_after_rest(baseline *b, recent *usual, float us, uint64_t now_ns) {
     if (!b->settled) {
         baseline_learn(b, us / fmaxf(usual->value, 1), now_ns, false);
@@ -340,10 +340,9 @@ static void read_probe(sereno_sensor *s, const sereno_boundary *at, sereno_signa
 }
 
 /*
- * How many passes of this plan have run in a row. The first one finds its weights out of the caches, those after it
- * more and more of them in (a 4-bit draft behind a 16-bit target: 7.6 ms, 6.7, 5.7 .. 3.4), so each has a baseline of
- * its own: were the first one's cold weights taken for contention, the draft would be abandoned, and only first ones
- * ever be seen.
+ * Counts passes of one plan in a row. The first finds its weights out of the caches, each later one finds more of them
+ * there (a 4-bit draft model behind a 16-bit target: 7.6 ms, 6.7, 5.7 .. 3.4). So each has a baseline of its own. If
+ * cold weights were taken for contention, the governor would abandon the first pass, and there would never be a second.
  */
 static void follow_row(sereno_sensor *s, const sereno_boundary *at) {
     if (at->subgraph != 0 || at->slept_ns > 0) return;
@@ -362,7 +361,7 @@ sereno_signals sereno_sensor_read(sereno_sensor *s, const sereno_boundary *at) {
     if (at->slept_ns == 0 && !is_first && at->kind != SERENO_SUBGRAPH_ATTENTION) {
         read_slowdown(s, at, was_delayed, &out);
     }
-    if (at->slept_ns == 0) { /* what comes next is known */
+    if (at->slept_ns == 0) { /* the next subgraph is known */
         baselines_expect(s->baselines,
                          (baseline_key){at->plan, at->batch, at->subgraph + 1, at->n_subgraphs, s->in_row});
     }

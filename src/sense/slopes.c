@@ -1,8 +1,8 @@
 #include "slopes.h"
 
 /*
- * Guesses, to be replaced by what `sereno calibrate` measures on more machines: a pass of one token is bound by memory,
- * one of many by multiplications, and feels memory the less. By batch 1, 2, 4, 8, 16, 32, 64, 128.
+ * By batch 1, 2, 4, 8, 16, 32, 64, 128. Guesses, until `sereno calibrate` has run on more machines. Memory bounds a
+ * pass of one token; multiplications bound a pass of many, which therefore feels contention less.
  */
 static const float by_batch[] = {0.5f, 0.4f, 0.25f, 0.15f, 0.08f, 0.05f, 0.04f, 0.04f};
 

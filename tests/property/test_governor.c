@@ -721,7 +721,7 @@ static void test_score_does_not_depend_on_modes(void **state) {
     }
 }
 
-/* Figures for docs/GOVERNOR.md; asserted is only that what is to happen happens. */
+/* Prints figures for docs/PERFORMANCE.md; asserts only that what is to happen happens. */
 static void test_step_response(void **state) {
     (void)state;
     enum { RUNS = 40 };
