@@ -26,6 +26,8 @@ enum {
     PATH_SIZE = 4096,
 };
 
+static const double clearly_faster = 0.97;
+
 /* ---- Watching ---- */
 
 /* A measurement under way, and why it ended early. */
@@ -148,7 +150,7 @@ static double products_us(const plan_timing *t, int b) {
     return us;
 }
 
-/* One stream, or for small batches the number that is faster. False: not even one could be timed. */
+/* One stream, or for small batches several if they are clearly faster. False: not even one could be timed. */
 static bool measure_batch(watch *w, int b, int32_t context, plan_timing *out) {
     int32_t *streams = &w->e->timing.streams[b];
     plan_timing several;
@@ -158,7 +160,7 @@ static bool measure_batch(watch *w, int b, int32_t context, plan_timing *out) {
     *streams = TILE_STREAMS;
     bool timed = time_batch(w, b, context, &several);
     *streams = 1;
-    if (!timed || products_us(&several, b) >= products_us(out, b)) return !w->cancelled && !w->disturbed;
+    if (!timed || products_us(&several, b) > clearly_faster * products_us(out, b)) return !w->cancelled && !w->disturbed;
     for (int kind = 0; kind < PLAN_KINDS; kind++) {
         out->us[kind][b] = several.us[kind][b];
     }

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "native.h"
 #include "plan.h"
 #include "sereno/clock.h"
 #include "support.h"
@@ -184,6 +185,39 @@ static void test_late(void **state) {
     assert_int_equal(timing_of(&e), SERENO_TIMING_MEASURED);
 }
 
+/* ---- Streams ---- */
+
+enum { OPERATIONS = 11, OF_EACH = 3 * OPERATIONS }; /* of a batch with one number of streams */
+
+/* A machine on which several streams are faster at batch 1, slower at 2, and the same at 4. */
+static bool set_pace(void *ctx, const char *what, uint64_t done, uint64_t total) {
+    static const uint64_t usual = 1000000, pace[] = {usual, usual / 2, usual, usual * 2, usual, usual};
+    (void)ctx, (void)total;
+    bool is_timing = strcmp(what, "timing the machine") == 0;
+    if (is_timing) machine.wait_ns = done / OF_EACH < sizeof pace / sizeof *pace ? pace[done / OF_EACH] : usual;
+    return true;
+}
+
+static void test_streams(void **state) {
+    (void)state;
+    static const int32_t wanted[PLAN_BATCHES] = {TILE_STREAMS, 1, 1, 1, 1, 1, 1, 1};
+    for (int kept = 0; kept < 2; kept++) {
+        sereno_engine_options o = sereno_engine_defaults(model);
+        sereno_engine *e;
+        o.sched = SERENO_SCHED_NORMAL;
+        o.n_ctx = 256;
+        o.timing_folder = folder;
+        o.progress = (sereno_progress){set_pace, NULL};
+        machine.wait_ns = 1000000;
+        assert_ok(sereno_engine_open(model, &o, &e, err));
+        assert_memory_equal(native(e)->timing.streams, wanted, sizeof wanted);
+        /* Four kinds of products in each of two layers and the head, of attention nothing to speak of. */
+        const float *us = native(e)->timing.us[SERENO_SUBGRAPH_QKV];
+        assert_true(us[0] > 400 && us[0] < 900 && us[1] > 900 && us[1] < 1900);
+        assert_int_equal(timing_of(&e), kept ? SERENO_TIMING_KEPT : SERENO_TIMING_MEASURED);
+    }
+}
+
 /* ---- What is kept ---- */
 
 static sereno_verdict count_subgraph(void *ctx, const sereno_boundary *b) {
@@ -219,7 +253,6 @@ static void overwrite(const char *path, const char *text, size_t size) {
 /* A timing is measured once, kept, and used; what is damaged is measured anew, what cannot be written does no harm. */
 static void test_kept(void **state) {
     (void)state;
-    enum { OPERATIONS = 11 };
     char path[PATH_SIZE];
     assert_int_equal(count_subgraphs(folder), OPERATIONS);
     assert_int_equal(look_at_files(false, path), 1);
@@ -233,13 +266,28 @@ static void test_kept(void **state) {
     for (int i = 0; i < PLAN_KINDS * PLAN_BATCHES; i++) {
         n += (size_t)snprintf(slow + n, sizeof slow - n, "1e9 ");
     }
+    size_t without_streams = n;
+    for (int b = 0; b < PLAN_BATCHES; b++) {
+        n += (size_t)snprintf(slow + n, sizeof slow - n, "1 ");
+    }
     overwrite(path, slow, n);
     assert_true(count_subgraphs(folder) > OPERATIONS);
 
+    char strange[sizeof slow]; /* three streams */
+    memcpy(strange, slow, n);
+    strange[without_streams] = '3';
     const struct {
         const char *text;
         size_t size;
-    } damaged[] = {{slow, n - 8}, {slow, key}, {slow, 3}, {"", 0}, {slow + 1, n - 1}};
+    } damaged[] = {{slow, n - 2},
+                   {slow, n - 4},
+                   {slow, without_streams},
+                   {slow, without_streams - 8},
+                   {slow, key},
+                   {slow, 3},
+                   {"", 0},
+                   {slow + 1, n - 1},
+                   {strange, n}};
     for (size_t i = 0; i < sizeof damaged / sizeof *damaged; i++) {
         overwrite(path, damaged[i].text, damaged[i].size);
         assert_int_equal(count_subgraphs(folder), OPERATIONS);
@@ -278,7 +326,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_disturbed, begin), cmocka_unit_test_setup(test_given_up, begin),
         cmocka_unit_test_setup(test_quiet, begin),     cmocka_unit_test_setup(test_late, begin),
-        cmocka_unit_test_setup(test_kept, begin),
+        cmocka_unit_test_setup(test_streams, begin),   cmocka_unit_test_setup(test_kept, begin),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }
