@@ -787,7 +787,7 @@ class Interrupts(Case):
         env = support.clean_environment(XDG_CACHE_HOME=self.folder())
         running = self.start("run", "-i", "-m", self.real_model(), "--sched", "normal", stdin=subprocess.PIPE,
                              terminal_stderr=True, env=env)
-        running.wait_for("err", rb"loading +#")
+        running.wait_for("err", rb"(loading|timing the machine) +#")
         result = self.finish_after_interrupt(running)
         self.assertNotIn("> ", result.err)
 
