@@ -16,7 +16,7 @@
  *   - A hold ends after hold_max_us.
  *
  * Source: SERENO (OSDI 2026), "endogenous sensing", "control", "micro-sleeps", "selective batching", "policies". The
- * paper does not publish gains and counts; docs/PERFORMANCE.md, "Governor", says how ours were chosen.
+ * paper does not publish gains and counts; docs/GOVERNOR.md, "Settings", says how ours were chosen.
  *
  * Thread: any; one thread at a time for each governor.
  */

@@ -38,10 +38,12 @@ typedef struct sereno_request {
      * or cancelling the answer and closing the session set it. */
     sereno_cancel *cancel;
     /*
-     * Called on the owner's thread; each may be NULL. on_text: text that has become certain, in whole characters,
-     * without what may still turn into a stop string. on_token: the next token of the answer, after on_text had what is
-     * certain of it; tokens accepted in one pass come right after one another. on_prefill: prompt tokens computed so
-     * far, and in all; tokens found in the KV cache do not count.
+     * Called on the owner's thread; each may be NULL.
+     *   on_text     the next part of the text, in whole characters. The end of a text that may still become a stop
+     *               string waits.
+     *   on_token    the next token of the answer, after on_text for it. Tokens accepted in one pass come at once.
+     *   on_prefill  prompt tokens computed so far, and to be computed in all. Tokens found in the KV cache do not
+     * count.
      */
     void (*on_text)(void *ctx, const char *text, size_t size);
     void (*on_token)(void *ctx, int32_t token);
@@ -76,7 +78,7 @@ typedef struct sereno_quantiles {
 typedef struct sereno_generation {
     sereno_finish finish;
     sereno_tokens tokens; /* generated, without the end token */
-    sereno_text text;     /* all that on_text got */
+    sereno_text text;     /* the text that on_text got, as a whole */
     /* The first n_text_tokens tokens are the first n_text_bytes bytes of the text: all of both, unless a stop string
      * cut the text. The next turn of a chat keeps these tokens and makes new ones of the rest of the text. */
     int32_t n_text_tokens;
