@@ -1,6 +1,6 @@
 /*
- * Version, symbol visibility and linkage. Every public symbol carries SERENO_API; all others are hidden. What a public
- * header declares stands between SERENO_BEGIN and SERENO_END, so that it is C's in C++ too.
+ * Version, symbol visibility and linkage. Every public symbol carries SERENO_API; all others are hidden. Each public
+ * header's declarations stand between SERENO_BEGIN and SERENO_END, which give them C linkage in C++.
  */
 #ifndef SERENO_API_H
 #define SERENO_API_H

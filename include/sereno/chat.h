@@ -1,7 +1,8 @@
 /*
- * Chats as tokens. One format so far: ChatML (<|im_start|>role, newline, content, <|im_end|>, newline).
- * What people write never becomes a control token: only the format's own marks do.
- * Thread: any; what is written belongs to the caller.
+ * Chats as tokens. One format so far: ChatML (<|im_start|>role, newline, content, <|im_end|>, newline). A message's
+ * content never becomes a control token; only the format's own marks do.
+ *
+ * Errors: those of sereno_tokenize; then `out` may hold a part. Thread: any; `out` belongs to the caller.
  */
 #ifndef SERENO_CHAT_H
 #define SERENO_CHAT_H
@@ -22,7 +23,7 @@ typedef enum sereno_chat_kind {
 
 typedef struct sereno_chat_template {
     sereno_chat_kind kind;
-    const char *default_system; /* what the template says when there is no system message; size 0: nothing */
+    const char *default_system; /* the template's own system message, for chats without one; size 0: it has none */
     size_t default_system_size;
 } sereno_chat_template;
 
@@ -32,15 +33,15 @@ SERENO_API sereno_chat_template sereno_model_chat(const sereno_model *model);
 /* Appends a whole message; role is "system", "user" or "assistant". */
 SERENO_API int sereno_chat_message(const sereno_tokenizer *t, const char *role, const char *content, size_t size,
                                    sereno_tokens *out, sereno_error *err);
-/* Appends what comes before an answer of the assistant. */
+/* Appends the marks before an answer of the assistant. */
 SERENO_API int sereno_chat_begin_answer(const sereno_tokenizer *t, sereno_tokens *out, sereno_error *err);
-/* Appends what comes after one (its end token included). */
+/* Appends the marks after an answer, its end token included. */
 SERENO_API int sereno_chat_end_answer(const sereno_tokenizer *t, sereno_tokens *out, sereno_error *err);
 
 /*
- * Appends what a user says (`size` bytes) and the beginning of the answer to a conversation. `chat` NULL: the text as
- * it is, as a prompt if it is the first. The first turn brings the system's message with it; system NULL: the one of
- * the model's template, if it has one.
+ * Appends a user's turn (`size` bytes) and the beginning of the answer. Before the first turn comes the system message;
+ * system NULL: the template's own, if it has one. `chat` NULL: appends only the text, with its control tokens; the
+ * first as sereno_tokenize_prompt does.
  */
 SERENO_API int sereno_chat_turn(const sereno_tokenizer *t, const sereno_chat_template *chat, bool is_first,
                                 const char *system, const char *text, size_t size, sereno_tokens *out,
@@ -53,8 +54,9 @@ typedef struct sereno_message {
     size_t size;
 } sereno_message;
 
-/* Appends n messages (at least 1) from the beginning of a conversation, and the beginning of the answer to them. Where
- * the first is not the system's, that comes before it, as above. SERENO_ERR_INVALID: a role that is none of these. */
+/* Appends the first n messages (at least 1) of a conversation, and the beginning of the answer to them. If the first is
+ * not a system message, one comes before it, as above. SERENO_ERR_INVALID: there is no message, or a role is none of
+ * these. */
 SERENO_API int sereno_chat_conversation(const sereno_tokenizer *t, const sereno_chat_template *chat, const char *system,
                                         const sereno_message *messages, int n, sereno_tokens *out, sereno_error *err);
 

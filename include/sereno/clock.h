@@ -23,7 +23,7 @@ static inline uint64_t sereno_now_ns(const sereno_clock *clock) {
 /* The machine's monotonic clock. Static storage. */
 SERENO_API const sereno_clock *sereno_clock_system(void);
 
-/* The time of that clock, for what is about this machine and never about a simulated one. */
+/* The machine's time, for code that is never about a simulated machine. */
 static inline uint64_t sereno_system_now_ns(void) {
     return sereno_now_ns(sereno_clock_system());
 }

@@ -1,5 +1,5 @@
 /*
- * Policy and settings of the governor as people give them: by name, as KEY=VALUE, and in a configuration file:
+ * Policy and settings of the governor as people give them, by name, as KEY=VALUE or in a configuration file:
  *
  *     [governor]
  *     policy = ui-first
@@ -34,9 +34,9 @@ typedef struct sereno_configuration {
 /* Policy balanced, nothing given. */
 SERENO_API sereno_configuration sereno_configuration_defaults(void);
 
-/* Gives a policy by name, or a setting as KEY=VALUE without blanks around the =; the last one of a kind counts.
- * SERENO_ERR_INVALID: there is no such name (the message lists all), or the value is no number or out of range (the
- * message gives the range). Then nothing has changed. */
+/* Gives a policy by name, or a setting as KEY=VALUE without blanks around the =. A later call replaces what an earlier
+ * one gave. SERENO_ERR_INVALID: there is no such name (the message lists all), or the value is no number or out of
+ * range (the message gives the range). On failure nothing has changed. */
 SERENO_API int sereno_configuration_set_policy(sereno_configuration *c, const char *name, sereno_error *err);
 SERENO_API int sereno_configuration_set(sereno_configuration *c, const char *key_value, sereno_error *err);
 
@@ -49,8 +49,8 @@ SERENO_API int sereno_configuration_set(sereno_configuration *c, const char *key
  */
 SERENO_API int sereno_configuration_read(sereno_configuration *c, const char *path, sereno_error *err);
 
-/* Settings for a governor: the policy's, with those that were given. SERENO_ERR_INVALID: they contradict each other,
- * and *out is of no use. */
+/* Settings for a governor: those that were given, and for the rest the policy's. SERENO_ERR_INVALID: they contradict
+ * each other; then *out is of no use. */
 SERENO_API int sereno_configuration_params(const sereno_configuration *c, sereno_governor_params *out,
                                            sereno_error *err);
 

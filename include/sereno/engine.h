@@ -1,21 +1,19 @@
 /*
- * The engine contract: passes of tokens through a model, as static plans of subgraphs with a
- * boundary after each, over a KV cache of several sequences.
+ * The engine contract. An engine runs passes of tokens through a model. A pass is a static plan of subgraphs with a
+ * boundary after each. The engine keeps a KV cache of several sequences.
  *
- * The rest of sereno can drive anything that implements sereno_engine_ops: the native engine below,
- * a simulated one, or an adapter of another runtime.
+ * The rest of sereno can drive anything that implements sereno_engine_ops: the native engine below, a simulated one, or
+ * an adapter of another runtime.
  *
- * Exactness: the logits of a token are a pure function of its token path (the tokens of its sequence
- * up to and including it), bit for bit, for one model on one instruction set. They do not depend on
- * how the path was split into passes, on the other tokens of a pass, on threads, abandoned passes or
- * sleeps.
+ * Exactness: the logits of a token are a pure function of its token path (the tokens of its sequence up to and
+ * including it), bit for bit, for one model on one instruction set. They do not depend on how the path was split into
+ * passes, on the other tokens of a pass, on threads, abandoned passes or sleeps.
  *
- * Boundaries: a pass runs subgraph after subgraph; after each the observer is called on the owner's
- * thread and answers with a verdict. An abandoned pass leaves every sequence as it was before it.
- * Nothing is allocated while a pass runs.
+ * Boundaries: after each subgraph the engine calls the observer on the owner's thread, and obeys its verdict. An
+ * abandoned pass leaves every sequence as it was before the pass. Nothing is allocated while a pass runs.
  *
- * Thread: one thread, the owner, opens the engine and makes every call but `interrupt`, which may come
- * from any thread or signal handler.
+ * Thread: one thread, the owner, opens the engine and makes every call but `interrupt`, which may come from any thread
+ * or signal handler.
  *
  * Source: SERENO (OSDI 2026), "preemptible draft" and "selective batching"; docs/ARCHITECTURE.md,
  * contracts 1, 2, 4 and 5.
@@ -35,7 +33,7 @@
 
 SERENO_BEGIN
 
-/* What a subgraph does. Attention is apart from those that stream weights, because only the latter sense well. */
+/* What a subgraph does. Attention is a subgraph of its own, because only subgraphs that stream weights sense well. */
 typedef enum sereno_subgraph_kind {
     SERENO_SUBGRAPH_QKV,
     SERENO_SUBGRAPH_ATTENTION,
@@ -106,11 +104,11 @@ typedef enum sereno_timing { SERENO_TIMING_SHIPPED, SERENO_TIMING_MEASURED, SERE
 typedef struct sereno_engine_info {
     const char *isa; /* kernels in use: "avx512", "portable" */
     int32_t n_vocab, n_ctx, n_sequences, n_threads;
-    sereno_sched sched;       /* that its threads asked for */
+    sereno_sched sched;       /* the class that its threads asked for (sched_taken) */
     int32_t activation_bits;  /* 8 or 16 */
     bool is_self_draft;       /* its sequences follow those of a target (sereno_engine_open_self_draft) */
     uint64_t weight_bytes;    /* packed weights that every pass reads */
-    uint64_t embedding_bytes; /* of a token embedding in memory of its own; 0: its rows are the output head's */
+    uint64_t embedding_bytes; /* of the token embedding; 0: it shares the output head's memory */
     /* Memory that every pass streams, and that a probe may read at any time. NULL: not known. */
     const void *stream;
     uint64_t stream_bytes;
@@ -132,26 +130,27 @@ typedef struct sereno_engine_ops {
 
     /*
      * Runs the tokens. Afterwards they are computed but not committed: lengths are as before until `commit`.
-     * SERENO_ERR_INVALID: inputs break the rules above. SERENO_ERR_CONTEXT_FULL: a token would lie at
-     * position n_ctx or later. SERENO_ERR_ABANDONED: the observer said so. In each of these cases
-     * nothing has changed, except that results of the pass before are gone.
+     * SERENO_ERR_INVALID: inputs break the rules above. SERENO_ERR_CONTEXT_FULL: a token would lie at position n_ctx or
+     * later. SERENO_ERR_ABANDONED: the observer said so. In each of these cases nothing has changed, except that the
+     * results of the pass before are gone.
      */
     int (*pass)(sereno_engine *e, const sereno_pass *pass, sereno_error *err);
 
-    /* n_vocab logits of input i of the last pass, whose wants_logits was set. Valid until the next pass. */
+    /* n_vocab logits of input i of the last pass; its wants_logits must have been set. Valid until the next pass. */
     const float *(*logits)(const sereno_engine *e, int32_t i);
 
     /*
-     * Commits a path of inputs of the last pass: path[0] is a child of the last committed token, each later one
-     * a child of the one before. The sequence grows by n; its other computed tokens are forgotten.
-     * At most once a pass and sequence. SERENO_ERR_INVALID: not such a path; nothing has changed.
+     * Commits a path of n inputs of the last pass: path[0] is a child of the last committed token, each later one a
+     * child of the one before. The sequence grows by n; the engine forgets its other computed tokens. At most once a
+     * pass and sequence. SERENO_ERR_INVALID: the inputs are no path of this kind; nothing has changed.
      */
     int (*commit)(sereno_engine *e, int32_t sequence, const int32_t *path, int32_t n, sereno_error *err);
 
     /* Committed tokens of a sequence. */
     int32_t (*length)(const sereno_engine *e, int32_t sequence);
 
-    /* Forgets all but the first `length` tokens; 0 <= length <= the present one. */
+    /* Forgets all but the first `length` tokens. SERENO_ERR_INVALID: length is not within 0 .. the present length (of a
+     * self-draft: not within what the target holds .. the present length); nothing has changed. */
     int (*truncate)(sereno_engine *e, int32_t sequence, int32_t length, sereno_error *err);
 
     /*
@@ -177,13 +176,13 @@ typedef struct sereno_engine_ops {
      * another. */
     double (*pass_us)(const sereno_engine *e, int32_t n_tokens, int32_t context);
 
-    /* Ends the present sleep of the owner, or the next one. Any thread; async-signal-safe. */
+    /* Ends the owner's present sleep; if it does not sleep, its next one. Any thread; async-signal-safe. */
     void (*interrupt)(sereno_engine *e);
 
-    void (*close)(sereno_engine *e);
+    void (*close)(sereno_engine *e); /* called by sereno_engine_close alone */
 } sereno_engine_ops;
 
-/* Implementations begin with this. */
+/* An implementation's struct begins with this. */
 struct sereno_engine {
     const sereno_engine_ops *ops;
 };
@@ -202,14 +201,14 @@ typedef struct sereno_engine_options {
     uint32_t spin_us_max;      /* how long an idle compute thread spins before it parks; 0 .. 10000 */
     const sereno_clock *clock; /* for boundaries; NULL: the machine's; must outlive the engine */
     const char *isa;           /* kernels by name, NULL: the best this machine runs */
-    /* Width of the integers that are multiplied with quantised weights: 8 bits (half the multiplications, what other
-     * runtimes do) or 16; 0: 16 for models below SERENO_SMALL_MODEL parameters, else 8. With another width it is
-     * another model in the sense of contract 1. Why: src/engine/README.md, "Width of activations". */
+    /* Width of the activations that are multiplied with quantised weights: 8 bits (half the multiplications, what other
+     * runtimes do) or 16; 0: 16 for models below SERENO_SMALL_MODEL parameters, else 8. Another width gives other
+     * logits: it is another model in the sense of contract 1. Why: src/engine/README.md, "Width of activations". */
     int32_t activation_bits;
     sereno_prefetch prefetch; /* for experiments */
-    /* Folder in which timings of this machine are kept. The first time that a model's shapes, kernels and threads come
-     * together, opening makes a timing of about a second. If this is NULL, or the machine is too busy for a timing,
-     * rates that ship with the kernels cut the plans. Borrowed while opening. */
+    /* Folder that keeps timings of this machine. If it has none for the model's shapes, kernels and threads, opening
+     * makes one in about a second. If the folder is NULL, or the machine is too busy for a timing, plans are cut by the
+     * rates that ship with the kernels. Borrowed while opening. */
     const char *timing_folder;
     /* "loading", in bytes, while weights are packed; then "timing the machine", in operations, if there is a timing. */
     sereno_progress progress;
@@ -223,16 +222,16 @@ typedef struct sereno_engine_options {
 SERENO_API sereno_engine_options sereno_engine_defaults(const sereno_model *model);
 
 /*
- * The native engine. The calling thread becomes its owner. Unless keep_owner is set, the owner runs on `cpus` alone,
- * with precise timers, until the engine is closed, and takes the scheduling class. It takes the class last, so that a
- * failure changes nothing, and for good, because a thread without rights cannot go back. If the system refuses the
- * class, that is no error (sereno_engine_info.sched_taken). If it refuses the cores: SERENO_ERR_INVALID or
+ * Opens the native engine. The calling thread becomes its owner. Unless keep_owner is set, the owner runs on `cpus`
+ * alone, with precise timers, until the engine is closed, and takes the scheduling class. It takes the class last, so
+ * that a failure changes nothing, and for good, because a thread without rights cannot go back. If the system refuses
+ * the class, that is no error (sereno_engine_info.sched_taken). If it refuses the cores: SERENO_ERR_INVALID or
  * SERENO_ERR_SYSTEM. The model must stay open until the engine is closed. On failure *out is NULL.
  */
 SERENO_API int sereno_engine_open(const sereno_model *model, const sereno_engine_options *options, sereno_engine **out,
                                   sereno_error *err);
 
-/* What a draft model without a file of its own is made of. */
+/* What a self-draft, a draft model without a file of its own, is made of. */
 typedef enum sereno_self_draft {
     SERENO_SELF_INT4,   /* the target's matrices as 4-bit integers with a scale per 32 columns */
     SERENO_SELF_INT8,   /* as 8-bit integers */
@@ -256,8 +255,8 @@ typedef enum sereno_self_draft {
 SERENO_API int sereno_engine_open_self_draft(sereno_engine *target, sereno_self_draft kind, int32_t n_layers,
                                              const sereno_progress *progress, sereno_engine **out, sereno_error *err);
 
-/* Closes any engine and nulls; NULL is fine. A native engine's owner gets back its cores, unless something has moved it
- * since; its class stays. */
+/* Closes any engine and nulls; NULL is fine. A native engine's owner gets its cores back, unless something else has
+ * moved it since; its class stays. */
 SERENO_API void sereno_engine_close(sereno_engine **engine);
 
 SERENO_END

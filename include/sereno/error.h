@@ -1,9 +1,9 @@
 /*
  * Status codes and messages.
  *
- * Functions that can fail return 0 (SERENO_OK) or a negative sereno_status, and take a last
- * argument `sereno_error *err` (may be NULL). On failure they fill it with the code and one
- * sentence for people: what, where, why, and what to do. On success they leave it alone.
+ * Functions that can fail return 0 (SERENO_OK) or a negative sereno_status, and take a last argument `sereno_error
+ * *err` (may be NULL). On failure they fill it with the code and one sentence for people: what, where, why, and what to
+ * do. On success they leave it alone.
  *
  * A caller's mistake and bad input are errors. Broken invariants of the library assert.
  * Thread: every function here may be called from any thread.
@@ -15,7 +15,7 @@
 
 SERENO_BEGIN
 
-/* One row a code: name, value, what it means in general. */
+/* One row for each code: name, value, general meaning. */
 #define SERENO_STATUS_MAP(X)                                                                                           \
     X(OK, 0, "success")                                                                                                \
     X(ERR_INVALID, -1, "an argument is out of range or contradicts another")                                           \

@@ -1,10 +1,10 @@
 /*
- * Switches for experiments, which may change or go in any version; leave them as the defaults set them.
+ * Switches for experiments. They may change or go in any version; leave them as the defaults set them.
  *
- * No user has a reason to change these: they belong to how a thing is made, and benches and tests turn them to see what
- * they bring. Settings for users are in the headers of their things.
+ * No user has a reason to change these. Benches and tests turn them to see what each part brings. Settings for users
+ * are in the header of each concept.
  *
- * Needs api.h alone, because governor.h needs it.
+ * Includes api.h alone, because governor.h, which stands alone, includes this.
  */
 #ifndef SERENO_EXPERIMENTAL_H
 #define SERENO_EXPERIMENTAL_H
@@ -16,7 +16,8 @@
 
 SERENO_BEGIN
 
-/* Of a governor (sereno_governor_params); unit, range, defaults and meaning are in sereno_governor_keys. */
+/* Experimental settings of a governor (sereno_governor_params). sereno_governor_keys has unit, range, defaults and
+ * meaning of each. */
 typedef struct sereno_governor_experiments {
     /* Score. */
     double fast_us, slow_ms, drift_s;
@@ -30,7 +31,7 @@ typedef struct sereno_governor_experiments {
     double cpu_delay;
     /* The guarantee. */
     double credit_s, relaxed_target;
-    /* A measure in force whatever happens. */
+    /* Forces one measure, whatever happens. */
     double force;
 } sereno_governor_experiments;
 
@@ -38,9 +39,9 @@ typedef struct sereno_governor_experiments {
 typedef struct sereno_ngram_options {
     int32_t order_min, order_max;    /* 2 .. 8: tokens of an n-gram, the last of which is the continuation */
     bool from_prompt, from_rejected; /* learn from the prompt, and from rejected drafts, besides the output */
-    bool trust;         /* tokens that the target verified weigh more than prompts, rejected drafts least */
-    bool evict;         /* continuations that keep missing are removed */
-    bool decay;         /* old sightings weigh less */
+    bool trust; /* tokens that the target verified weigh most, those of the prompt less, rejected drafts least */
+    bool evict; /* continuations that keep missing are removed */
+    bool decay; /* old sightings weigh less */
     bool longest_first; /* longer matches go before shorter ones */
 } sereno_ngram_options;
 
@@ -51,7 +52,8 @@ typedef struct sereno_prefetch {
                              * after it read; 0 .. 16 MiB, 0: nothing */
 } sereno_prefetch;
 
-/* Whether a sensor (sensor.h) probes; from the start it does. Not in sereno-governor. Thread: the sensor's. */
+/* Switches the probe of a sensor (sensor.h) on or off; it begins switched on. Not in sereno-governor. Thread: the
+ * sensor's. */
 struct sereno_sensor;
 SERENO_API void sereno_sensor_use_probe(struct sereno_sensor *sensor, bool use);
 

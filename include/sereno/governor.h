@@ -1,21 +1,22 @@
 /*
- * The governor. The caller tells it what happens in a run; it answers how much of the machine the run may take until
- * the next event. Its aim: a foreground that shares the memory does not stutter, and the run keeps a guaranteed speed.
+ * The governor. The caller reports what happens in a run. The governor answers how much of the machine the run may take
+ * until the next event. Its aim: a foreground that shares the memory does not stutter, and the run keeps a guaranteed
+ * speed.
  *
  * Pure: sereno_governor_step reads no clock, allocates nothing, takes no lock and makes no system call. Time is in the
- * event. So it can be embedded beside any engine (QNN, Core ML, a simulator). This header and the library
+ * event. So a governor can be embedded beside any engine (QNN, Core ML, a simulator). This header and the library
  * sereno-governor need nothing else of sereno. sereno's own requests are governed through sereno_governor_hook
  * (governor_hook.h).
  *
  * Guarantees:
  *   - Every decision lies in the ranges given here, whatever the events are (time that goes back, NaN).
  *   - Only passes of plan DRAFT are ever abandoned.
- *   - work done >= 0.9 * guarantee, in every 10 s in which there was something to do, if the machine can do that much
- * at all, credit_s is at most 1 and nothing is forced.
+ *   - work done >= 0.9 * guarantee, in every 10 s in which there was something to do. This holds if the machine can do
+ *     that much at all, credit_s is at most 1 and nothing is forced.
  *   - A hold ends after hold_max_us.
  *
  * Source: SERENO (OSDI 2026), "endogenous sensing", "control", "micro-sleeps", "selective batching", "policies". The
- * paper does not publish gains and counts; docs/GOVERNOR.md says how ours were chosen.
+ * paper does not publish gains and counts; docs/GOVERNOR.md, "Settings", says how ours were chosen.
  *
  * Thread: any; one thread at a time for each governor.
  */
@@ -35,24 +36,25 @@ SERENO_BEGIN
 /* ---- What happened ---- */
 
 typedef enum sereno_event_kind {
-    SERENO_EVENT_SUBGRAPH,    /* a boundary: a subgraph has ended (slept_ns 0), or a sleep that was ordered there */
-    SERENO_EVENT_DRAFT_TOKEN, /* a pass of the draft model ended: with tokens = 1, or abandoned, with 0 */
-    SERENO_EVENT_PASS,        /* a verification pass of `batch` tokens ended */
+    SERENO_EVENT_SUBGRAPH,    /* a boundary: a subgraph has ended (slept_ns 0), or a sleep at this boundary has */
+    SERENO_EVENT_DRAFT_TOKEN, /* a pass of the draft model has ended: tokens 1; abandoned: tokens 0 */
+    SERENO_EVENT_PASS,        /* a verification pass of pass_batch tokens has ended */
     SERENO_EVENT_TOKENS,      /* `tokens` were committed to the output */
     SERENO_EVENT_PREFILL,     /* `tokens` of the prompt were computed */
     SERENO_EVENT_BEGIN,       /* a request begins; several may be under way */
     SERENO_EVENT_END,         /* a request has ended, with or without success */
-    SERENO_EVENT_PAUSE,       /* the user wants nothing to run from here on, */
-    SERENO_EVENT_RESUME,      /* to here */
+    SERENO_EVENT_PAUSE,       /* the user pauses the run: nothing may run */
+    SERENO_EVENT_RESUME,      /* the pause ends */
     SERENO_EVENT_FRAME_BEGIN, /* a cooperating foreground begins a frame, due at deadline_ns */
-    SERENO_EVENT_FRAME_END,   /* and has ended it */
-    SERENO_EVENT_TICK, /* time has passed; there may be signals. A caller that reports boundaries need not tick */
+    SERENO_EVENT_FRAME_END,   /* it has ended the frame */
+    SERENO_EVENT_TICK,        /* time has passed; may bring signals. A caller that reports boundaries need not tick */
     SERENO_EVENT_KINDS,
 } sereno_event_kind;
 
 /*
- * What a boundary says about contention. Each signal is the ratio of a time to its baseline, the same time when nothing
- * else runs. Its slope says by what share it rises beside a foreground of intensity 1. All zero: there is no signal.
+ * What a boundary says about contention. slowdown and probe are ratios of a time to its baseline, which is the same
+ * time when nothing else runs. A slope says by what share the ratio rises beside a foreground of intensity 1. All zero:
+ * there is no signal.
  */
 typedef struct sereno_signals {
     float slowdown;       /* of a weight-streaming subgraph; the paper's contention score plus 1. 0: no sample now */
@@ -74,15 +76,15 @@ typedef struct sereno_subgraph_event {
 
 typedef struct sereno_event {
     sereno_event_kind kind;
-    uint64_t now_ns;        /* of one clock; a clock that goes back has passed no time, and counts from there on */
+    uint64_t now_ns;        /* of one clock. If it goes back, no time has passed, and it counts on from there */
     sereno_signals signals; /* of SUBGRAPH and TICK; ignored in others */
     union {                 /* by kind; kinds not named here use none */
         sereno_subgraph_event subgraph; /* SUBGRAPH */
         int32_t pass_batch;             /* PASS */
         int32_t tokens;                 /* DRAFT_TOKEN, TOKENS, PREFILL */
-        /* BEGIN: what the caller allows; all zero: everything. With a fixed draft length (draft_min above 0) the
-         * governor abandons no draft and answers bursts by holds. With a fixed batch (batch_min is batch_max) it asks
-         * for no other. */
+        /* BEGIN: the bounds that the caller sets; all zero: none. If the draft length is fixed (draft_min above 0) the
+         * governor abandons no draft and answers bursts by holds. If the batch is fixed (batch_min is batch_max) it
+         * asks for no other. */
         sereno_bounds allowed;
         uint64_t deadline_ns; /* FRAME_BEGIN */
     };
@@ -94,17 +96,17 @@ typedef struct sereno_event {
 typedef enum sereno_mode {
     SERENO_MODE_OPEN,       /* nothing contends */
     SERENO_MODE_PREEMPT,    /* a burst of the foreground: drafts are abandoned, none is begun */
-    SERENO_MODE_BATCH,      /* contended for longer: verification in larger batches */
-    SERENO_MODE_SLEEP,      /* and sleeps between subgraphs */
+    SERENO_MODE_BATCH,      /* contention lasts: verification in larger batches */
+    SERENO_MODE_SLEEP,      /* it is strong, too: sleeps between subgraphs */
     SERENO_MODE_HOLD,       /* nothing runs, for a bounded time */
-    SERENO_MODE_YIELD,      /* the foreground wants cores, not memory: the run leaves them */
-    SERENO_MODE_RELAXED,    /* short of the guarantee: the target is relaxed */
-    SERENO_MODE_UNGOVERNED, /* in debt: full speed until it is paid */
+    SERENO_MODE_YIELD,      /* the foreground wants cores, not memory: batch 1, and sleeps */
+    SERENO_MODE_RELAXED,    /* the run is short of its guarantee: the target is relaxed */
+    SERENO_MODE_UNGOVERNED, /* it is in debt: full speed until the debt is paid */
     SERENO_MODE_PAUSED,     /* by the user */
     SERENO_MODES,
 } sereno_mode;
 
-/* Name of a mode or an event ("open", "subgraph"); "?" for what is none. Static. */
+/* Name of a mode or an event ("open", "subgraph"); "?" for any other value. Static. */
 SERENO_API const char *sereno_mode_name(sereno_mode mode);
 SERENO_API const char *sereno_event_name(sereno_event_kind kind);
 
@@ -112,12 +114,12 @@ typedef struct sereno_decision {
     sereno_bounds bounds;  /* within which the planner decides, from the next token or pass on */
     int32_t prefill_batch; /* tokens of the next prefill pass, at most: 1 .. SERENO_PREFILL_BATCH_MAX */
     bool abandon;          /* SUBGRAPH of plan DRAFT: throw the pass away */
-    uint32_t sleep_us;     /* SUBGRAPH: park every compute thread for so long, then report again; 0: go on.
-                            * 0 .. SERENO_SLEEP_US_MAX */
-    bool hold;             /* the sleep is part of a hold: only the probe runs in between */
+    uint32_t sleep_us;     /* SUBGRAPH: park every compute thread for so long, then report this boundary again; 0: go
+                            * on. 0 .. SERENO_SLEEP_US_MAX */
+    bool hold;             /* the sleep is part of a hold: nothing but the probe runs until the hold ends */
     sereno_mode mode;
     float score;      /* estimated memory intensity of the foreground, 0 .. 1 */
-    uint64_t next_ns; /* report a TICK then, if nothing happens before */
+    uint64_t next_ns; /* report a TICK at this time, if nothing happens before */
 } sereno_decision;
 
 enum { SERENO_SLEEP_US_MAX = 10000 };
@@ -126,26 +128,27 @@ enum { SERENO_SLEEP_US_MAX = 10000 };
 
 typedef enum sereno_policy {
     SERENO_POLICY_THROUGHPUT, /* no governing */
-    SERENO_POLICY_BALANCED,   /* most of the jank away, faster than plain decoding */
-    SERENO_POLICY_UI_FIRST,   /* the foreground as if alone; the LLM gets what is left */
+    SERENO_POLICY_BALANCED,   /* aims at most of the jank away, and faster than plain decoding */
+    SERENO_POLICY_UI_FIRST,   /* aims at a foreground as if alone; the LLM gets what is left */
     SERENO_POLICIES,
 } sereno_policy;
 
+/* Name of a policy ("ui-first"); "?" for any other value. Static. */
 SERENO_API const char *sereno_policy_name(sereno_policy policy);
 
 /*
- * Every setting of the control laws by name; sereno_governor_keys has unit, range, defaults and meaning.
+ * The settings of the control laws; sereno_governor_keys has unit, range, defaults and meaning of each.
  *
- * The settings here say what the run gives up or what the foreground gets. Settings that only shape how the laws come
- * to that (time constants, gains, counts, inner thresholds) are in `experimental`, and may change or go in any version.
+ * The settings here say what the run gives up or what the foreground gets. Those in `experimental` only shape how the
+ * control laws get there (time constants, gains, counts, inner thresholds). They may change or go in any version.
  */
 typedef struct sereno_governor_params {
     sereno_policy policy;
-    /* Answers to a burst of the foreground. */
+    /* How it answers a burst of the foreground. */
     double preempt, hold_after_us, hold_max_us, frame_guard_us;
-    /* Answers to contention that lasts. */
+    /* How it answers contention that lasts. */
     double target, batch_max, sleep_ratio, sleep_us;
-    /* Answer to a foreground that wants cores. */
+    /* How it answers a foreground that wants cores. */
     double yield_ratio;
     /* The guarantee. */
     double min_tok_s, min_share;
@@ -163,17 +166,18 @@ typedef struct sereno_governor_key {
     size_t offset;     /* of the double in sereno_governor_params */
 } sereno_governor_key;
 
-/* All of them; ends with a row without a name. Static. */
+/* All settings; the last row has no name. Static. */
 SERENO_API const sereno_governor_key *sereno_governor_keys(void);
 
+/* The settings of a policy. */
 SERENO_API sereno_governor_params sereno_governor_defaults(sereno_policy policy);
 
-/* Sets a setting from text. SERENO_ERR_INVALID: there is no such key (the message lists all), or the value is no number
- * or out of range (the message gives the range). Then nothing has changed. */
+/* Sets a setting from text. SERENO_ERR_INVALID: there is no such key (the message lists all keys), or the value is no
+ * number or out of range (the message gives the range). On failure nothing has changed. */
 SERENO_API int sereno_governor_set(sereno_governor_params *params, const char *key, const char *value,
                                    sereno_error *err);
 
-/* SERENO_ERR_INVALID names the first setting that is out of range, and the range. */
+/* SERENO_ERR_INVALID names the first setting that is out of range, or contradicts another, and what is allowed. */
 SERENO_API int sereno_governor_check(const sereno_governor_params *params, sereno_error *err);
 
 /* The speed of an engine with the machine to itself, from which the guarantee is computed. */
@@ -186,31 +190,34 @@ typedef struct sereno_throughput_profile {
 
 typedef struct sereno_governor sereno_governor;
 
-/* SERENO_ERR_INVALID: a setting is out of range. On failure *out is NULL. */
+/* params and throughput are copied. SERENO_ERR_INVALID: a setting or a value of the profile is out of range.
+ * SERENO_ERR_NO_MEMORY. On failure *out is NULL. */
 SERENO_API int sereno_governor_open(const sereno_governor_params *params, const sereno_throughput_profile *throughput,
                                     sereno_governor **out, sereno_error *err);
+/* Frees and nulls; NULL is fine. */
 SERENO_API void sereno_governor_close(sereno_governor **governor);
 
-/* Takes an event and answers with a decision, which holds until the next. */
+/* Takes an event and answers with a decision, which is valid until the next event. */
 SERENO_API void sereno_governor_step(sereno_governor *governor, const sereno_event *event, sereno_decision *out);
 
 /* Since the governor was opened. */
 typedef struct sereno_governor_stats {
     uint64_t mode_ns[SERENO_MODES];        /* time by mode while there was a request, without gaps of over 2 s */
-    uint64_t preemptions, sleeps, holds;   /* drafts abandoned; sleeps ordered, without those of holds; holds begun */
+    uint64_t preemptions, sleeps, holds;   /* draft passes abandoned; sleeps ordered outside of holds; holds begun */
     uint64_t sleep_ns, hold_ns;            /* time in sleeps, and in holds */
-    uint64_t batch_changes;                /* of the smallest batch */
+    uint64_t batch_changes;                /* of bounds.batch_min */
     uint64_t passes_of[SERENO_BATCHES];    /* verification passes by batch 1, 2, 4 .. 32 */
     double bucket_tokens, guarantee_tok_s; /* credit (below zero: debt), and the guarantee */
     double score_p50, score_p95, score_p99;
-    /* Time from a burst's first contended sample to the verdict that freed the memory: a draft abandoned, or a hold. */
+    /* Time from a burst's first sample (or its frame's begin) to the first verdict that answered it: a draft pass
+     * abandoned, or a hold. */
     double reaction_us_p50, reaction_us_p95, reaction_us_p99;
     uint64_t reactions;
 } sereno_governor_stats;
 
 SERENO_API void sereno_governor_read(const sereno_governor *governor, sereno_governor_stats *out);
 
-/* The decision without a governor: the widest bounds, no sleep. */
+/* The decision to go by without a governor: the widest bounds, no sleep. */
 SERENO_API sereno_decision sereno_decision_default(void);
 
 SERENO_END

@@ -1,5 +1,5 @@
 /*
- * The hook by which a request is governed: the elastic loop calls it at every event and obeys what it answers. A
+ * The hook by which a request is governed: the loop of speculation calls it at every event and obeys its decision. A
  * governor alone (governor.h) needs none of this.
  */
 #ifndef SERENO_GOVERNOR_HOOK_H
@@ -13,8 +13,9 @@
 SERENO_BEGIN
 
 /*
- * step answers an event with a decision, which holds until the next event. boundary: of SUBGRAPH, else NULL; a step
- * that senses fills the event's signals from it. step NULL: the request is not governed. Thread: the engine's owner.
+ * step answers an event with a decision, which is valid until the next event. boundary: of a SUBGRAPH event, else NULL;
+ * a step with a sensor fills the event's signals from it. step NULL: the request is not governed. ctx is borrowed.
+ * Thread: the engine's owner.
  */
 typedef struct sereno_governor_hook {
     void (*step)(void *ctx, sereno_event *event, const sereno_boundary *boundary, sereno_decision *decision);

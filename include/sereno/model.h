@@ -1,6 +1,6 @@
 /*
- * A loaded model: weights, hyperparameters, tokenizer, chat template. Immutable once open, so any
- * number of engines and threads may share it. Source of the format: the GGUF specification.
+ * A loaded model: weights, hyperparameters, tokenizer, chat template. Immutable once open, so any number of engines and
+ * threads may share it. Source of the format: the GGUF specification.
  */
 #ifndef SERENO_MODEL_H
 #define SERENO_MODEL_H
@@ -18,8 +18,8 @@ typedef struct sereno_model sereno_model;
 typedef struct sereno_model_info {
     const char *architecture; /* as the file says: "llama" */
     const char *name;         /* general.name, "" when absent */
-    const char *weight_type;  /* type that holds most bytes: "Q4_1" */
-    const char *origin;       /* what the weights were made from: weight_type, or what a converter noted */
+    const char *weight_type;  /* tensor type of most bytes: "Q4_1" */
+    const char *origin;       /* tensor type that the weights were made from, as a converter noted; else weight_type */
     uint32_t n_layers, n_embd, n_heads, n_kv_heads, head_dim, n_ff, n_vocab;
     uint32_t n_ctx_train; /* longest context it was trained for, tokens */
     uint32_t rope_dims;   /* rotated dimensions of a head, even */

@@ -1,6 +1,6 @@
 /*
- * What governors and engines share: kinds of passes, their batches, and the bounds within which speculation decides.
- * Needs no engine.
+ * What governors and engines share: kinds of passes, their batches, and the bounds within which the planner of
+ * speculation decides. Needs no engine.
  */
 #ifndef SERENO_PLAN_H
 #define SERENO_PLAN_H
@@ -13,7 +13,7 @@
 SERENO_BEGIN
 
 typedef enum sereno_plan_kind {
-    SERENO_PLAN_DRAFT,   /* a token of a draft model, or up to 32 that it missed; abandoning it loses nothing */
+    SERENO_PLAN_DRAFT,   /* the draft model: one token, or up to 32 that it has to catch up; may be abandoned */
     SERENO_PLAN_VERIFY,  /* 1 to 32 tokens: decoding, or verification of candidates */
     SERENO_PLAN_PREFILL, /* a prompt, in larger batches */
 } sereno_plan_kind;
@@ -22,10 +22,10 @@ typedef enum sereno_plan_kind {
 SERENO_API const char *sereno_plan_name(sereno_plan_kind plan);
 
 enum {
-    SERENO_VERIFY_BATCH_MAX = 32,   /* tokens of a DRAFT or VERIFY pass */
-    SERENO_PREFILL_BATCH_MAX = 128, /* tokens of a PREFILL pass */
-    SERENO_DRAFT_MAX = SERENO_VERIFY_BATCH_MAX - 1,
-    SERENO_BATCHES = 6, /* of verification: 1, 2, 4 .. 32 */
+    SERENO_VERIFY_BATCH_MAX = 32,                   /* tokens of a DRAFT or VERIFY pass */
+    SERENO_PREFILL_BATCH_MAX = 128,                 /* tokens of a PREFILL pass */
+    SERENO_DRAFT_MAX = SERENO_VERIFY_BATCH_MAX - 1, /* drafted tokens of a step */
+    SERENO_BATCHES = 6,                             /* sizes of verification plans: 1, 2, 4 .. 32 */
 };
 
 /* The limits within which the planner decides, for each step. */

@@ -1,6 +1,6 @@
 /*
- * A request and its result. The caller fills in a request (the prompt or the next turn of a chat, how tokens are
- * chosen, how many, who is told) and hands it to a session (session.h). The result is tokens, text and timings.
+ * A request and its result. The caller fills in a request (the prompt or the next turn of a chat, the sampler, the most
+ * tokens, callbacks) and hands it to a session (session.h). The result is tokens, text and timings.
  */
 #ifndef SERENO_REQUEST_H
 #define SERENO_REQUEST_H
@@ -16,12 +16,9 @@
 
 SERENO_BEGIN
 
-/*
- * Give one of `text`, `messages` and `prompt`. The session reuses the KV cache as far as it begins with the same
- * tokens.
- */
+/* Give one of `text`, `messages` and `prompt`. The session reuses the KV cache as far as it holds the same tokens. */
 typedef struct sereno_request {
-    int32_t sequence; /* with its KV cache and conversation; 0 .. the session's n_sequences - 1 */
+    int32_t sequence; /* 0 .. the session's n_sequences - 1; each has a KV cache and a conversation of its own */
     /* The user's next turn in the sequence's conversation. If the session does not chat, the text is appended as it is.
      */
     const char *text;
@@ -41,10 +38,12 @@ typedef struct sereno_request {
      * or cancelling the answer and closing the session set it. */
     sereno_cancel *cancel;
     /*
-     * Called on the owner's thread; each may be NULL. on_text: text that has become certain, in whole characters,
-     * without what may still turn into a stop string. on_token: the next token of the answer, after on_text had what is
-     * certain of it; tokens accepted in one pass come right after one another. on_prefill: prompt tokens computed so
-     * far, and in all; tokens found in the KV cache do not count.
+     * Called on the owner's thread; each may be NULL.
+     *   on_text     the next part of the text, in whole characters. The end of a text that may still become a stop
+     *               string waits.
+     *   on_token    the next token of the answer, after on_text for it. Tokens accepted in one pass come at once.
+     *   on_prefill  prompt tokens computed so far, and to be computed in all. Tokens found in the KV cache do not
+     * count.
      */
     void (*on_text)(void *ctx, const char *text, size_t size);
     void (*on_token)(void *ctx, int32_t token);
@@ -57,8 +56,8 @@ typedef struct sereno_request {
      *                  pass of plan DRAFT, the draft of this step ends; any other pass is tried again.
      *   governor_hook  governs the request instead of the session's governor. The loop calls it at boundaries where the
      *                  observer said continue, with times of the engine's clock. step NULL: the session's governor.
-     * If several requests are under way, these three are those of the request that began while no other was under way.
-     * They are borrowed until none is under way.
+     * A request brings these three along only if no other is under way when it begins. They then hold for all requests
+     * until none is under way, and are borrowed until then.
      */
     const sereno_clock *clock;
     sereno_observer observer;
@@ -79,7 +78,7 @@ typedef struct sereno_quantiles {
 typedef struct sereno_generation {
     sereno_finish finish;
     sereno_tokens tokens; /* generated, without the end token */
-    sereno_text text;     /* all that on_text got */
+    sereno_text text;     /* the text that on_text got, as a whole */
     /* The first n_text_tokens tokens are the first n_text_bytes bytes of the text: all of both, unless a stop string
      * cut the text. The next turn of a chat keeps these tokens and makes new ones of the rest of the text. */
     int32_t n_text_tokens;
@@ -88,7 +87,7 @@ typedef struct sereno_generation {
     int32_t n_prompt;        /* tokens before the answer */
     int32_t n_prefilled;     /* of these, tokens that were computed; the rest was in the KV cache */
     double prefill_ms;       /* from the start to the first token's logits */
-    double ttft_ms;          /* from the start to the first token; 0: there is none */
+    double ttft_ms;          /* from the start to the first token; 0: there is no token */
     double decode_ms;        /* from the first token to the last */
     sereno_quantiles itl_ms; /* gaps between tokens; 0: there are fewer than two tokens */
     sereno_speculation_stats speculation;

@@ -1,4 +1,4 @@
-/* Everything: one header a concept. */
+/* All public headers; there is one for each concept. */
 #ifndef SERENO_SERENO_H
 #define SERENO_SERENO_H
 

@@ -28,7 +28,7 @@ typedef struct sereno_speculation {
     /* The draft model: a self-draft of the target (engine.h), or an engine of another model, whose vocabulary matches
      * (sereno_tokenizers_match) and which nothing else uses. NULL: none. Borrowed. */
     sereno_engine *draft;
-    bool ngrams; /* the n-gram cache fills places that the draft model leaves free */
+    bool ngrams; /* the n-gram cache fills the places of a pass that the draft model leaves free */
     sereno_ngram_options ngram;
     sereno_bounds bounds;
 } sereno_speculation;
@@ -39,10 +39,9 @@ SERENO_API sereno_speculation sereno_speculation_defaults(void);
 /* SERENO_ERR_INVALID names the setting, its value and its range. */
 SERENO_API int sereno_speculation_check(const sereno_speculation *s, sereno_error *err);
 
-/* What speculation did for one request. A candidate is a token that a pass verified beyond the one it computes anyway.
- */
+/* What speculation did for one request. A candidate is a token that a pass verifies beyond the last committed one. */
 typedef struct sereno_speculation_stats {
-    int64_t passes;                               /* verification passes, which all tokens come from */
+    int64_t passes;                               /* verification passes; every token comes from one */
     int64_t drafted;                              /* tokens that the draft model proposed */
     int64_t drafted_abandoned;                    /* passes of the draft model that were abandoned */
     int64_t verified_draft_model, verified_ngram; /* candidates verified, by what proposed them */

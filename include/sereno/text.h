@@ -22,7 +22,7 @@ typedef struct sereno_tokens {
 /* Append; on failure (SERENO_ERR_NO_MEMORY) nothing has changed. */
 SERENO_API int sereno_text_append(sereno_text *text, const char *data, size_t size, sereno_error *err);
 SERENO_API int sereno_tokens_append(sereno_tokens *tokens, int32_t id, sereno_error *err);
-/* The same of n ids at once, none of them in `tokens`. */
+/* Appends n ids, which must not lie in the array of `tokens`. */
 SERENO_API int sereno_tokens_extend(sereno_tokens *tokens, const int32_t *ids, size_t n, sereno_error *err);
 
 /* Free the storage and leave an empty array. */
