@@ -19,6 +19,8 @@ const read_loop read_loops[READ_LOOPS] = {
     {"prefetch 4096", 1, 4096},
     {"2 streams, prefetch 1024", 2, 1024},
     {"4 streams, prefetch 1024", 4, 1024},
+    {"8 streams", 8, 0},
+    {"8 streams, prefetch 1024", 8, 1024},
 };
 
 int memory_buffer_open(region *buffer, size_t bytes, sereno_error *err) {

@@ -20,7 +20,7 @@ typedef struct read_loop {
     size_t prefetch_bytes;
 } read_loop;
 
-enum { READ_LOOPS = 9 };
+enum { READ_LOOPS = 11 };
 extern const read_loop read_loops[READ_LOOPS];
 
 enum { READ_SAMPLES = 64 };

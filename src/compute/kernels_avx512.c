@@ -627,8 +627,10 @@ static uint64_t read(const uint8_t *data, size_t bytes, int streams, size_t pref
         return prefetches ? read_streams(data, part, 1, true, prefetch_bytes) : read_streams(data, part, 1, false, 0);
     case 2:
         return prefetches ? read_streams(data, part, 2, true, prefetch_bytes) : read_streams(data, part, 2, false, 0);
-    default:
+    case 4:
         return prefetches ? read_streams(data, part, 4, true, prefetch_bytes) : read_streams(data, part, 4, false, 0);
+    default:
+        return prefetches ? read_streams(data, part, 8, true, prefetch_bytes) : read_streams(data, part, 8, false, 0);
     }
 }
 

@@ -466,7 +466,7 @@ static void test_elementwise(void **state) {
 /* Every line is read once, whatever the loop: the sum is that of all 64-bit words. */
 static void test_read(void **state) {
     (void)state;
-    enum { WORDS = 3 * 4 * READ_STEP_BYTES / 8 };
+    enum { WORDS = 3 * 8 * READ_STEP_BYTES / 8 };
     const kernels *isas[8];
     int n_isas = kernels_available(isas, 8);
     rng r = {test_seed()};
@@ -475,7 +475,7 @@ static void test_read(void **state) {
         wanted += words[i] = rng_u64(&r);
     }
     for (int i = 0; i < n_isas; i++) {
-        for (int streams = 1; streams <= 4; streams *= 2) {
+        for (int streams = 1; streams <= 8; streams *= 2) {
             for (size_t ahead = 0; ahead <= 1024; ahead += 512) {
                 assert_true(isas[i]->read((const uint8_t *)words, WORDS * 8, streams, ahead) == wanted);
             }
