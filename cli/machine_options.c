@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "cpu.h"
+#include "cpu_budget.h"
 #include "places.h"
 #include "process.h"
 #include "thread.h"
@@ -14,7 +15,7 @@ const char *const activation_names[] = {"auto", "8", "16", NULL};
 static const int32_t activation_bits[] = {0, 8, 16};
 
 machine_options machine_defaults(void) {
-    machine_options m = {.n_threads = cpu_count() > 1 ? cpu_count() - 1 : 1, .sched = SERENO_SCHED_IDLE};
+    machine_options m = {.n_threads = cpu_default_threads(), .sched = SERENO_SCHED_IDLE};
     if (m.n_threads > SERENO_THREADS_MAX) m.n_threads = SERENO_THREADS_MAX;
     return m;
 }

@@ -24,7 +24,8 @@ extern const char *const activation_names[];
 /* clang-format off */
 #define MACHINE_OPTIONS(machine)                                                                                       \
     {OPTION_INT, "-t, --threads", &(machine).n_threads, .value = "N", .low = 1, .high = SERENO_THREADS_MAX,            \
-     .help = "compute threads; default all cores but one, at least 1: what is in front keeps a core"},                 \
+     .help = "compute threads; default all cores but one, at least 1: what is in front keeps a core. Hardware threads "\
+             "of a core count once, and there are no more than a limit of CPU time (cpu.max) pays for"},               \
     {OPTION_TEXT, "--cpu", &(machine).cpus, .value = "LIST",                                                           \
      .help = "run only on these cores, like 0,2-3; default: wherever there is room"},                                  \
     {OPTION_CHOICE, "--sched", &(machine).sched, .value = "CLASS", .choices = sched_names,                             \
@@ -35,7 +36,7 @@ extern const char *const activation_names[];
              "parameters, else 8"}
 /* clang-format on */
 
-/* A thread for all cores but one, at least 1; idle class; any core. */
+/* Threads as cpu_budget.h says, idle class, any core. */
 machine_options machine_defaults(void);
 
 /* Parses the options that options_parse leaves as text. 0, or EXIT_USAGE after an error was printed. */

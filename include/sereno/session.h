@@ -93,8 +93,8 @@ typedef struct sereno_session_options {
     bool on_caller; /* the calling thread becomes the owner */
 } sereno_session_options;
 
-/* The default model, one sequence, all cores but one (at least one), n-grams, policy balanced, frame hints, an owner
- * thread of the session's own. */
+/* The default model, one sequence, all physical cores but one (at least one, and no more than a CPU quota grants),
+ * n-grams, policy balanced, frame hints, an owner thread of the session's own. */
 SERENO_API sereno_session_options sereno_session_defaults(void);
 
 /*

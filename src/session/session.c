@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "calibration_store.h"
-#include "cpu.h"
+#include "cpu_budget.h"
 #include "errors.h"
 #include "futex.h"
 #include "session_parts.h"
@@ -14,8 +14,8 @@ sereno_session_options sereno_session_defaults(void) {
                                 .speculation = sereno_speculation_defaults(),
                                 .governor = sereno_governor_defaults(SERENO_POLICY_BALANCED),
                                 .frame_hints = true};
-    int n = cpu_count() - 1;
-    o.engine_options.n_threads = n < 1 ? 1 : n < SERENO_THREADS_MAX ? n : SERENO_THREADS_MAX;
+    int n = cpu_default_threads();
+    o.engine_options.n_threads = n < SERENO_THREADS_MAX ? n : SERENO_THREADS_MAX;
     return o;
 }
 
