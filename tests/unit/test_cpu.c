@@ -100,6 +100,7 @@ static void test_physical_cores(void **state) {
     assert_int_equal(cpu_budget_read(root, all, 6).cores, 4);
     assert_int_equal(cpu_budget_read(root, (int[]){3, 4}, 2).cores, 2); /* of the cores that may be used */
     assert_int_equal(cpu_budget_read(root, (int[]){0, 2, 3}, 3).cores, 2);
+    assert_int_equal(cpu_budget_read(root, (int[]){0, 3}, 2).cores, 1);
     assert_int_equal(cpu_budget_read(root, all, 0).cores, 1);
     end_machine();
 }
@@ -118,7 +119,7 @@ static void test_quota(void **state) {
     assert_true(cpu_budget_read(root, one, 1).quota == 1.5);
     put("sys/fs/cgroup/cpu.max", "50000 100000\n");
     assert_true(cpu_budget_read(root, one, 1).quota == 0.5);
-    static const char *const nonsense[] = {"", "max", "1", "1 0", "-1 100000", "x 1", "1 1 1"};
+    static const char *const nonsense[] = {"", "max", "1", "1 0", "-1 100000", "0 0", "x 1", "1 1 1"};
     for (size_t i = 0; i < sizeof nonsense / sizeof *nonsense; i++) {
         put("sys/fs/cgroup/cpu.max", nonsense[i]);
         assert_true(cpu_budget_read(root, one, 1).quota == 1.5);
