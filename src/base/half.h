@@ -20,19 +20,20 @@ static inline uint32_t bits_of_float(float f) {
     return bits;
 }
 
-/* A multiplication moves the exponent, without a branch, so that compilers vectorise loops over it. */
+/* Without a branch, so that compilers vectorise loops over it, and without a subnormal float, which a thread's mode may
+ * take for zero. */
 static inline float half_to_float(uint16_t h) {
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, magnitude = h & 0x7FFF;
-    uint32_t bits = bits_of_float(float_of_bits(magnitude << 13) * 0x1p112f);
+    uint32_t normal = (magnitude << 13) + 0x38000000u, subnormal = bits_of_float((float)(int32_t)magnitude * 0x1p-24f);
     uint32_t special = magnitude >= 0x7C00 ? FLOAT_INFINITY_BITS : 0; /* infinity or NaN */
-    return float_of_bits(sign | special | bits);
+    return float_of_bits(sign | special | (magnitude < 0x400 ? subnormal : normal));
 }
 
 static inline uint16_t float_to_half(float f) {
     uint32_t bits = bits_of_float(f), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7FFFFFFF;
     if (magnitude > 0x7F800000) return (uint16_t)(sign | 0x7E00);  /* NaN */
     if (magnitude >= 0x477FF000) return (uint16_t)(sign | 0x7C00); /* rounds to infinity */
-    if (magnitude < 0x38800000) { /* subnormal: adding 0.5 lets the hardware round at 2^-24 */
+    if (magnitude < 0x38800000) { /* a subnormal half: adding 0.5 lets the hardware round at 2^-24 */
         float shifted = float_of_bits(magnitude) + 0.5f;
         return (uint16_t)(sign | (bits_of_float(shifted) - 0x3F000000u));
     }

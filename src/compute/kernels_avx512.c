@@ -378,7 +378,7 @@ DEFINE_INTEGER_MATMUL(matmul_q8s, group_bytes, true)
 
 /*
  * e^x within 2 units in the last place: 2^n times a polynomial in the rest, |rest| <= ln(2) / 2.
- * Below -87.3 the result is 0 or subnormal, which scalef gives by itself; above 88.7 infinity. The
+ * Below -87.3 the result is 0, since subnormal floats count as zero; above 88.7 infinity. The
  * clamps keep the rest small; the order of their operands lets a NaN through.
  */
 INLINE __m512 exp_ps(__m512 x) {

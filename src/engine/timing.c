@@ -156,11 +156,12 @@ static bool measure_batch(watch *w, int b, int32_t context, plan_timing *out) {
     plan_timing several;
     *streams = 1;
     if (!time_batch(w, b, context, out)) return false;
-    if (b >= STREAMED_BATCHES) return true;
+    if (b >= STREAMED_BATCHES || w->late) return true;
     *streams = TILE_STREAMS;
     bool timed = time_batch(w, b, context, &several);
     *streams = 1;
-    if (!timed || products_us(&several, b) > clearly_faster * products_us(out, b)) return !w->cancelled && !w->disturbed;
+    if (!timed || products_us(&several, b) > clearly_faster * products_us(out, b))
+        return !w->cancelled && !w->disturbed;
     for (int kind = 0; kind < PLAN_KINDS; kind++) {
         out->us[kind][b] = several.us[kind][b];
     }

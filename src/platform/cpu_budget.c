@@ -106,7 +106,9 @@ static double quota_of_line(const char *root, char *line) {
     }
     if (!names_cpu(names)) return INFINITY;
     snprintf(mount, sizeof mount, "%s/sys/fs/cgroup/%s", root, names);
-    return least_quota(mount, group, quota_of_v1);
+    double by_all_names = least_quota(mount, group, quota_of_v1);
+    snprintf(mount, sizeof mount, "%s/sys/fs/cgroup/cpu", root); /* the folder may have them in another order */
+    return fmin(by_all_names, least_quota(mount, group, quota_of_v1));
 }
 
 static double read_quota(const char *root) {

@@ -1,7 +1,8 @@
 /*
- * How floats are computed on a thread: here the mode that results of this library are defined in, whatever a host has
- * set. Rounding is to nearest, no exception traps, and subnormal numbers count as zero, both as operands and as
- * results: several processors take a hundred cycles for each of them, and sharp attention makes many.
+ * The float mode of the team's jobs, in which logits are defined, whatever a host has set. Rounding is to nearest, no
+ * exception traps, and subnormal floats count as zero, both as operands and as results: several processors take a
+ * hundred cycles for each of them, and sharp attention makes many. Half floats keep their subnormal values, which are
+ * normal floats (half.h). What runs outside of the team, as the sampler does, computes in the mode of its thread.
  *
  * Where a processor has no such mode, subnormal numbers are computed.
  * Thread: the mode belongs to the calling thread.

@@ -109,7 +109,7 @@ static void *run(void *ctx) {
             else memory_stressor_stream_until(s, UINT64_MAX);
             say(&s->done, order);
         }
-        futex_wait(&s->given, order, FUTEX_FOREVER);
+        while (atomic_load(&s->given) == order) futex_wait(&s->given, order, FUTEX_FOREVER);
     }
 }
 

@@ -35,10 +35,9 @@ int draft_model_check(const char *name, sereno_error *err) {
     return SERENO_OK;
 }
 
-/* Passes the engine's progress on as that of a draft. */
+/* Passes the engine's progress on: it is the draft that is loaded. */
 static bool loading_draft(void *ctx, const char *what, uint64_t done, uint64_t total) {
-    (void)what;
-    return sereno_progress_tell(ctx, "loading the draft", done, total);
+    return sereno_progress_tell(ctx, strcmp(what, "loading") == 0 ? "loading the draft" : what, done, total);
 }
 
 /* Checks vocabulary and size of a file, and opens its engine on the target's threads. */

@@ -141,6 +141,9 @@ static void test_quota_of_version_1(void **state) {
     put("sys/fs/cgroup/cpuset/a/cpu.cfs_quota_us", "1\n"); /* of another controller */
     put("sys/fs/cgroup/cpuset/a/cpu.cfs_period_us", "1000\n");
     assert_true(cpu_budget_read(root, one, 1).quota == 3);
+    put("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "200000\n"); /* by another name */
+    put("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
+    assert_true(cpu_budget_read(root, one, 1).quota == 2);
     end_machine();
 }
 

@@ -17,7 +17,7 @@ static int32_t columns_of(tensor_type type) {
     return type == TENSOR_Q6_K ? 512 : 288;
 }
 
-/* A tensor of random bits with scales that are numbers. */
+/* A tensor of random bits with scales that are numbers; those of every second row are subnormal halves. */
 static uint8_t *random_tensor(rng *r, tensor_type type) {
     const tensor_type_info *info = tensor_type_find(type);
     size_t row = (size_t)tensor_row_bytes(type, (uint64_t)columns_of(type));
@@ -29,7 +29,8 @@ static uint8_t *random_tensor(rng *r, tensor_type type) {
     for (size_t b = 0; b < ROWS * row / info->block_bytes; b++) {
         uint8_t *block = data + b * info->block_bytes;
         float value = rng_signed_unit(r);
-        uint16_t half = float_to_half(value * 0.1f), other = float_to_half(rng_signed_unit(r)),
+        float size = b * info->block_bytes / row % 2 ? 3e-5f : 0.1f;
+        uint16_t half = float_to_half(value * size), other = float_to_half(rng_signed_unit(r) * size * 10),
                  bfloat = (uint16_t)(bits_of_float(value) >> 16);
         if (type == TENSOR_F32) memcpy(block, &value, 4);
         else if (type == TENSOR_BF16) memcpy(block, &bfloat, 2);
@@ -64,10 +65,12 @@ static fixture open_fixture(rng *r, const kernels *isa, tensor_type type, int32_
     fixture f = {.isa = isa, .m = pack_describe(type, ROWS, columns), .tensor = random_tensor(r, type)};
     f.m.data = allocate(pack_bytes(&f.m));
     f.weights = allocate((size_t)(ROWS * columns) * sizeof(float));
+    float_mode before = float_mode_enter(); /* as the team packs */
     for (int32_t tile = 0; tile < f.m.n_tiles; tile++) {
         size_t row_bytes = (size_t)tensor_row_bytes(type, (uint64_t)columns);
         pack_tile(&f.m, type, f.tensor + (size_t)tile * PACK_TILE_ROWS * row_bytes, tile);
     }
+    float_mode_leave(before);
     for (int64_t row = 0; row < ROWS; row++) {
         tensor_row_read(type, f.tensor, row, columns, f.weights + row * columns);
     }
@@ -115,18 +118,22 @@ static void test_rows(void **state) {
         fixture f = open_fixture(&r, isa, readable_types[t].type, 1);
         float row[512];
         for (int32_t i = 0; i < ROWS; i++) {
+            float_mode before = float_mode_enter();
             pack_read_row(&f.m, i, row);
+            float_mode_leave(before);
             assert_memory_equal(row, f.weights + i * f.m.columns, (size_t)f.m.columns * sizeof *row);
         }
         close_fixture(&f);
     }
 }
 
-/* Products of n tokens from `first` on, as a pass of these alone would have them, by sets of n_set tiles. */
+/* Products of n tokens from `first` on, as a pass of these alone would have them, by sets of n_set tiles; in the mode
+ * of the team. */
 static void multiply_sets(const fixture *f, int32_t first, int32_t n, int32_t n_set, float *out) {
     activations x = f->x;
     x.value += (int64_t)first * x.columns;
     x.n_tokens = n;
+    float_mode before = float_mode_enter();
     for (int32_t t = 0; t < n; t++) {
         f->isa->quantise(&x, t);
     }
@@ -137,6 +144,7 @@ static void multiply_sets(const fixture *f, int32_t first, int32_t n, int32_t n_
     for (int32_t tile = distance * n_set; tile < f->m.n_tiles; tile++) {
         f->isa->matmul[f->m.format](&f->m, (tile_set){tile, 1, 0}, &x, out, ROWS);
     }
+    float_mode_leave(before);
 }
 
 static void multiply(const fixture *f, int32_t first, int32_t n, float *out) {

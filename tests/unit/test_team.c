@@ -85,6 +85,39 @@ static void test_interrupt_ends_a_rest(void **state) {
     team_close(&team);
 }
 
+/* ---- What the members are ---- */
+
+typedef struct roll {
+    atomic_int id[SERENO_THREADS_MAX]; /* by member; 0: not heard of yet */
+} roll;
+
+static void answer_roll(void *ctx, int32_t tile, int32_t member) {
+    roll *r = ctx;
+    (void)tile;
+    atomic_store(&r->id[member], thread_id());
+}
+
+/* Jobs until each member has had a tile. False: one was shed, and may have no core to come back on. */
+static bool call_roll(team *t, roll *r) {
+    for (int i = 0; i < team_size(t); i++) {
+        while (atomic_load(&r->id[i]) == 0) {
+            if (team_active(t) < team_size(t)) return false;
+            team_run(t, answer_roll, r, TILES_MAX);
+        }
+    }
+    return true;
+}
+
+/* A team whose members have all answered. */
+static team *open_known_team(int n_threads, sereno_sched sched, roll *r) {
+    for (;;) {
+        team *t = open_team(n_threads, sched);
+        memset(r, 0, sizeof *r);
+        if (call_roll(t, r)) return t;
+        team_close(&t);
+    }
+}
+
 /* ---- How floats are computed ---- */
 
 typedef struct arithmetic {
@@ -108,12 +141,13 @@ static void compute(void *ctx, int32_t tile, int32_t member) {
 static void test_float_mode(void **state) {
     (void)state;
     for (int n_threads = 1; n_threads <= 3; n_threads++) {
-        team *t = open_team(n_threads, SERENO_SCHED_NORMAL);
+        roll members;
+        team *t = open_known_team(n_threads, SERENO_SCHED_NORMAL, &members);
         arithmetic a = {.tiny = 1e-30F, .subnormal = 1e-40F, .above_1 = 1.0F / (1 << 30)};
         assert_int_equal(fesetround(FE_UPWARD), 0);
         assert_false(is_ours(&a));
         for (int i = 0; i < n_threads; i++) {
-            while (atomic_load(&a.tiles[i]) == 0) team_run(t, compute, &a, TILES_MAX);
+            while (atomic_load(&a.tiles[i]) == 0 && team_active(t) == n_threads) team_run(t, compute, &a, TILES_MAX);
         }
         team_run(t, compute, &a, 1);
         assert_int_equal(atomic_load(&a.wrong), 0);
@@ -121,25 +155,6 @@ static void test_float_mode(void **state) {
         assert_false(is_ours(&a) || a.subnormal * 1e30F == 0);
         assert_int_equal(fesetround(FE_TONEAREST), 0);
         team_close(&t);
-    }
-}
-
-/* ---- What the members are ---- */
-
-typedef struct roll {
-    atomic_int id[SERENO_THREADS_MAX]; /* by member; 0: not heard of yet */
-} roll;
-
-static void answer_roll(void *ctx, int32_t tile, int32_t member) {
-    roll *r = ctx;
-    (void)tile;
-    atomic_store(&r->id[member], thread_id());
-}
-
-/* Jobs until each member has had a tile. */
-static void call_roll(team *t, roll *r) {
-    for (int i = 0; i < team_size(t); i++) {
-        while (atomic_load(&r->id[i]) == 0) team_run(t, answer_roll, r, TILES_MAX);
     }
 }
 
@@ -159,10 +174,9 @@ static schedstat sum_schedstat(const team *t, const roll *r) {
 static void test_sample_adds_up(void **state) {
     (void)state;
     static tally t;
-    team *team = open_team(4, SERENO_SCHED_NORMAL);
+    roll members;
+    team *team = open_known_team(4, SERENO_SCHED_NORMAL, &members);
     for (int i = 0; i < 100; i++) team_run(team, count_tile, &t, 100);
-    roll members = {0};
-    call_roll(team, &members);
     schedstat before = sum_schedstat(team, &members), sample;
     assert_true(team_sample(team, &sample.cpu_ns, &sample.run_delay_ns));
     schedstat after = sum_schedstat(team, &members);
@@ -174,9 +188,8 @@ static void test_sample_adds_up(void **state) {
 static void *open_in_class(void *arg) {
     sereno_sched wanted = *(const sereno_sched *)arg, got;
     int nice_value;
-    team *team = open_team(4, wanted);
-    roll members = {0};
-    call_roll(team, &members);
+    roll members;
+    team *team = open_known_team(4, wanted, &members);
     for (int i = 0; i < team_size(team); i++) {
         assert_true(thread_read_class(members.id[i], &got, &nice_value));
         assert_int_equal(got, wanted);
