@@ -12,7 +12,9 @@
 
 /* So many that chance leaves nothing out. */
 enum { ENOUGH_TRIALS = 200 };
-#ifdef SERENO_SLOW_BUILD
+#if defined(__SANITIZE_THREAD__)
+enum { FEW_TRIALS = 25 }; /* the threads of one trial meet some thousand times */
+#elif defined(SERENO_SLOW_BUILD)
 enum { FEW_TRIALS = 50 }; /* a sanitizer sees as much in a quarter of the time */
 #else
 enum { FEW_TRIALS = ENOUGH_TRIALS };
