@@ -412,6 +412,38 @@ static void test_float_mode_of_the_owner(void **state) {
     sereno_model_close(&model);
 }
 
+/* ---- Tiles side by side ---- */
+
+/* The same logits by one stream and by several, of passes of any size and on any number of threads. */
+static void test_streams_change_nothing(void **state) {
+    (void)state;
+    static const char *const types[] = {"q4_0", "q4_1", "q8_0", "q6_k", "f16"};
+    for (size_t k = 0; k < sizeof types / sizeof *types; k++) {
+        sereno_model *model = open_random_model("tiny", types[k]);
+        for (int n_threads = 1; n_threads <= 2; n_threads++) {
+            sereno_engine *one = open_engine(model, n_threads, NULL, 512, 1);
+            sereno_engine *several = open_engine(model, n_threads, NULL, 512, 1);
+            for (int b = 0; b < PLAN_BATCHES; b++) {
+                assert_int_equal(native(one)->timing.streams[b], 1); /* without a timing */
+                native(several)->timing.streams[b] = TILE_STREAMS;
+            }
+            size_t size = (size_t)one->ops->info(one)->n_vocab * sizeof(float);
+            for (int32_t n = 1; n <= 9; n++) {
+                int32_t tokens[9];
+                random_tokens((uint64_t)n, one->ops->info(one)->n_vocab, n, tokens);
+                run_chain(one, 0, tokens, n);
+                run_chain(several, 0, tokens, n);
+                const float *logits = one->ops->logits(one, n - 1);
+                assert_true(isfinite(logits[0]) && logits[0] != 0);
+                assert_memory_equal(logits, several->ops->logits(several, n - 1), size);
+            }
+            sereno_engine_close(&several);
+            sereno_engine_close(&one);
+        }
+        sereno_model_close(&model);
+    }
+}
+
 static uint64_t n_sheds;
 
 uint64_t __wrap_team_shed_count(const team *t);
@@ -843,6 +875,7 @@ int main(void) {
         cmocka_unit_test(test_overflow_is_no_number),
         cmocka_unit_test(test_keys_that_overflow_are_no_numbers),
         cmocka_unit_test(test_boundaries_are_reported),
+        cmocka_unit_test(test_streams_change_nothing),
         cmocka_unit_test(test_sheds_are_told),
         cmocka_unit_test(test_float_mode_of_the_owner),
         cmocka_unit_test(test_abandon_at_every_boundary),
