@@ -24,8 +24,9 @@ void session_warn(const diagnostics *d, const draft_options *draft, const sereno
     const sereno_session_info *i = sereno_session_describe(session);
     if (i->draft_fallback) warn(d, "n-grams take the place of %s: %s", draft->draft, i->draft_fallback);
     if (strcmp(i->engine->isa, "portable") == 0) {
-        warn(d, "portable kernels run, often a tenth as fast as the vector kernels, which need a processor with AVX-512 "
-                "VNNI (AMD from Zen 4 on, Intel servers from Ice Lake on)");
+        warn(d,
+             "portable kernels run, often a tenth as fast as the vector kernels, which need a processor with AVX-512 "
+             "VNNI (AMD from Zen 4 on, Intel servers from Ice Lake on)");
     }
     if (i->not_calibrated.code) {
         warn(d, "the calibration kept is not used, 'sereno calibrate' makes another: %s", i->not_calibrated.message);

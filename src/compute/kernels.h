@@ -197,8 +197,8 @@ typedef struct kernels {
 
     /*
      * Reads memory, a cache line at a time, and returns a sum of it so that the compiler keeps every load. It reads
-     * `streams` (1, 2, 4 or 8) equal parts side by side and prefetches prefetch_bytes ahead in each (0: not). bytes is a
-     * multiple of READ_STEP_BYTES * streams.
+     * `streams` (1, 2, 4 or 8) equal parts side by side and prefetches prefetch_bytes ahead in each (0: not). bytes is
+     * a multiple of READ_STEP_BYTES * streams.
      */
     uint64_t (*read)(const uint8_t *data, size_t bytes, int streams, size_t prefetch_bytes);
 

@@ -37,7 +37,10 @@ static void happens(made_run *r, sereno_event_kind kind) {
 
 static void boundary(made_run *r, sereno_boundary *b) {
     b->now_ns = r->now_ns;
-    tell(r, &(sereno_event){.kind = SERENO_EVENT_SUBGRAPH, .now_ns = r->now_ns, .subgraph = {.plan = b->plan, .batch = b->batch}}, b);
+    tell(r,
+         &(sereno_event){
+             .kind = SERENO_EVENT_SUBGRAPH, .now_ns = r->now_ns, .subgraph = {.plan = b->plan, .batch = b->batch}},
+         b);
 }
 
 /* A pass of `run` subgraphs, at most 6 of as many, 100 us each, with 5 us between them. */
