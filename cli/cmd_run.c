@@ -295,12 +295,12 @@ static void end_answer(run *r) {
 /* Answers one line; a failed turn leaves the conversation as it was before. */
 static int answer_line(run *r, const char *line, size_t size) {
     sereno_answer *answer = NULL;
-    const sereno_generation *g;
+    const sereno_generation *g = NULL;
     int status = utf8_check("the line", line, size, &r->err);
     if (!status) status = ask(r, line, size, &answer, &g);
     end_answer(r);
     int code = status ? fail(&r->diag, &r->err) : 0;
-    if (!code && r->options->n_predict != 0) report_text(r, g);
+    if (g && !code && r->options->n_predict != 0) report_text(r, g);
     sereno_answer_close(&answer);
     return code;
 }

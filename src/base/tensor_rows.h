@@ -36,9 +36,9 @@ typedef struct quant_block {
 #define TENSOR_TYPES_READABLE "F32, F16, BF16, Q8_0, Q4_0, Q4_1 and Q6_K"
 bool tensor_type_readable(tensor_type type);
 
-#define TENSOR_READABLE_COUNT(type, name) +1
-enum { READABLE_TYPES = 0 TENSOR_READABLE_MAP(TENSOR_READABLE_COUNT) };
-#undef TENSOR_READABLE_COUNT
+#define TENSOR_READABLE_ROW(type, name) READABLE_##type,
+enum { TENSOR_READABLE_MAP(TENSOR_READABLE_ROW) READABLE_TYPES };
+#undef TENSOR_READABLE_ROW
 
 typedef struct readable_type {
     const char *name;

@@ -1,5 +1,6 @@
 #include "vocabulary.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -278,9 +279,11 @@ static int load_ends(vocabulary *v, const gguf *g, sereno_error *err) {
 
 static int load_all(vocabulary *v, const gguf *g, sereno_error *err) {
     const bool no = false;
-    int status;
-    if ((status = load_tokens(v, g, err)) || (status = load_merges(v, g, err)) || (status = load_special(v, err)) ||
-        (status = load_ends(v, g, err)) || (status = load_id(v, g, "tokenizer.ggml.bos_token_id", &v->bos, err)) ||
+    int status = load_tokens(v, g, err);
+    if (status) return status;
+    assert(v->by_bytes && v->kind);
+    if ((status = load_merges(v, g, err)) || (status = load_special(v, err)) || (status = load_ends(v, g, err)) ||
+        (status = load_id(v, g, "tokenizer.ggml.bos_token_id", &v->bos, err)) ||
         (status = gguf_get_bool(g, "tokenizer.ggml.add_bos_token", &no, &v->add_bos, err)) ||
         (status = gguf_get_bool(g, "tokenizer.ggml.add_eos_token", &no, &v->add_eos, err))) {
         return status;

@@ -15,7 +15,7 @@
 enum { MAX = 8, CORES_MAX = 1024 };
 
 static void expect_list(const char *text, int n_wanted, const int *wanted) {
-    int out[MAX], n;
+    int out[MAX] = {0}, n = 0;
     if (!cpu_parse_list(text, out, MAX, &n)) fail_msg("'%s' is no list", text);
     assert_int_equal(n, n_wanted);
     for (int i = 0; i < n; i++) {
@@ -38,7 +38,7 @@ static void test_no_lists(void **state) {
         "",    ",",    "0,",  ",0",   "-1",  "+1",   "0-",        "3-2",
         "0;1", "0-1x", "all", "0,-1", "0-8", "4096", "4095-4096", "99999999999999999999"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        int out[MAX], n;
+        int out[MAX] = {0}, n = 0;
         if (cpu_parse_list(wrong[i], out, MAX, &n)) fail_msg("'%s' is taken for a list", wrong[i]);
     }
 }
