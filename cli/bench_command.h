@@ -19,7 +19,7 @@ typedef struct bench_command {
     sereno_error err;
     progress_bar bar;
     const char *activity; /* text of the progress bar; bench_begin sets "measuring" */
-    bool measuring, has_class;
+    bool has_class;
     sereno_cancel cancel;
     /* Of an opening that failed, for advice; machine NULL: none failed. */
     const machine_options *machine;

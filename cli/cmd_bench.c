@@ -28,10 +28,7 @@ static void on_interrupt(void *ctx) {
 
 static void on_progress(void *ctx, uint64_t done, uint64_t total) {
     bench_command *b = ctx;
-    if (!b->measuring) progress_end(&b->bar);
-    if (!b->measuring) progress_begin(&b->bar, b->activity, !b->common->json);
-    b->measuring = true;
-    progress_update(&b->bar, done, total);
+    progress_part(&b->bar, b->activity, !b->common->json, done, total);
 }
 
 bool bench_begin(bench_command *b, const common_options *common, const char *command) {

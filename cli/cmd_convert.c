@@ -38,11 +38,7 @@ static void on_interrupt(void *ctx) {
 
 static bool on_progress(void *ctx, const char *what, uint64_t done, uint64_t total) {
     converting *c = ctx;
-    if (c->bar.label != what) {
-        progress_end(&c->bar);
-        progress_begin(&c->bar, what, !c->common.json);
-    }
-    progress_update(&c->bar, done, total);
+    progress_part(&c->bar, what, !c->common.json, done, total);
     return !sereno_cancel_requested(&c->cancel);
 }
 

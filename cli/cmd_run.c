@@ -89,11 +89,7 @@ static bool is_cancelled(const run *r) {
 
 static bool on_load(void *ctx, const char *what, uint64_t done, uint64_t total) {
     run *r = ctx;
-    if (r->bar.label != what) {
-        progress_end(&r->bar);
-        progress_begin(&r->bar, what, !r->options->common.json);
-    }
-    progress_update(&r->bar, done, total);
+    progress_part(&r->bar, what, !r->options->common.json, done, total);
     return !is_cancelled(r);
 }
 

@@ -86,6 +86,14 @@ void progress_end(progress_bar *p) {
     p->visible = false;
 }
 
+void progress_part(progress_bar *p, const char *label, bool enabled, uint64_t done, uint64_t total) {
+    if (p->label != label) {
+        progress_end(p);
+        progress_begin(p, label, enabled);
+    }
+    progress_update(p, done, total);
+}
+
 int model_path(const char *option, char *out, size_t size, sereno_error *err) {
     if (!option || !*option) return sereno_default_model_path(out, size, err);
     int n = snprintf(out, size, "%s", option);

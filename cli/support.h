@@ -65,6 +65,8 @@ typedef struct progress_bar {
 
 void progress_begin(progress_bar *p, const char *label, bool enabled);
 void progress_update(progress_bar *p, uint64_t done, uint64_t total);
+/* Updates the bar of a part of the work; the label of another part, by its address, begins a bar of its own. */
+void progress_part(progress_bar *p, const char *label, bool enabled, uint64_t done, uint64_t total);
 /* Removes the bar. */
 void progress_end(progress_bar *p);
 

@@ -79,9 +79,9 @@ static void ask_for_share(const lookahead *l, int32_t share, int32_t n_shares) {
 }
 
 /*
- * Splits [begin, end) into runs for the team to claim, and calls `each` for every index. There is a long run for each
- * member, four fifths of its share; short runs for fast members are the rest. Runs are few, because a claim takes
- * time, and so do prefetches past the end of a run.
+ * Splits [begin, end) into runs for the team to claim, and calls `each` for every index, or `run` for every run. There
+ * is a long run for each member, four fifths of its share; short runs for fast members are the rest. Runs are few,
+ * because a claim takes time, and so do prefetches past the end of a run.
  */
 typedef struct split {
     native_engine *e;

@@ -101,13 +101,19 @@ static int wrong_type(const gguf *g, const gguf_kv *kv, const char *wanted, sere
                    gguf_type_name(kv->element), wanted);
 }
 
-int gguf_get_u32(const gguf *g, const char *key, const uint32_t *fallback, uint32_t *out, sereno_error *err) {
+/* NULL: there is no such key; *out then is the fallback of `size` bytes, or, without one, *status an error. */
+static const gguf_kv *find_or_fall_back(const gguf *g, const char *key, const void *fallback, void *out, size_t size,
+                                        int *status, sereno_error *err) {
     const gguf_kv *kv = gguf_find(g, key);
-    if (!kv) {
-        if (!fallback) return missing(g, key, err);
-        *out = *fallback;
-        return SERENO_OK;
-    }
+    *status = kv || fallback ? SERENO_OK : missing(g, key, err);
+    if (!kv && fallback) memcpy(out, fallback, size);
+    return kv;
+}
+
+int gguf_get_u32(const gguf *g, const char *key, const uint32_t *fallback, uint32_t *out, sereno_error *err) {
+    int status;
+    const gguf_kv *kv = find_or_fall_back(g, key, fallback, out, sizeof *out, &status, err);
+    if (!kv) return status;
     int64_t value;
     if (kv->type == GGUF_ARRAY || !gguf_integer(kv, 0, &value)) return wrong_type(g, kv, "an integer", err);
     if (value < 0 || value > UINT32_MAX) {
@@ -119,36 +125,27 @@ int gguf_get_u32(const gguf *g, const char *key, const uint32_t *fallback, uint3
 }
 
 int gguf_get_f32(const gguf *g, const char *key, const float *fallback, float *out, sereno_error *err) {
-    const gguf_kv *kv = gguf_find(g, key);
-    if (!kv) {
-        if (!fallback) return missing(g, key, err);
-        *out = *fallback;
-        return SERENO_OK;
-    }
+    int status;
+    const gguf_kv *kv = find_or_fall_back(g, key, fallback, out, sizeof *out, &status, err);
+    if (!kv) return status;
     if (kv->type != GGUF_FLOAT32) return wrong_type(g, kv, "a float32", err);
     memcpy(out, kv->data, sizeof *out);
     return SERENO_OK;
 }
 
 int gguf_get_bool(const gguf *g, const char *key, const bool *fallback, bool *out, sereno_error *err) {
-    const gguf_kv *kv = gguf_find(g, key);
-    if (!kv) {
-        if (!fallback) return missing(g, key, err);
-        *out = *fallback;
-        return SERENO_OK;
-    }
+    int status;
+    const gguf_kv *kv = find_or_fall_back(g, key, fallback, out, sizeof *out, &status, err);
+    if (!kv) return status;
     if (kv->type != GGUF_BOOL) return wrong_type(g, kv, "a bool", err);
     *out = kv->data[0] != 0;
     return SERENO_OK;
 }
 
 int gguf_get_string(const gguf *g, const char *key, const gguf_string *fallback, gguf_string *out, sereno_error *err) {
-    const gguf_kv *kv = gguf_find(g, key);
-    if (!kv) {
-        if (!fallback) return missing(g, key, err);
-        *out = *fallback;
-        return SERENO_OK;
-    }
+    int status;
+    const gguf_kv *kv = find_or_fall_back(g, key, fallback, out, sizeof *out, &status, err);
+    if (!kv) return status;
     if (kv->type != GGUF_STRING) return wrong_type(g, kv, "a string", err);
     const uint8_t *at = kv->data;
     *out = gguf_next_string(&at);
